@@ -8,3 +8,10 @@ $(BENCH): private LINK_WITH := -lbenchmark $(CORE_LIBS)
 bench: $(BENCH) ## micro-benchmarks, into build/bench and perf/*.md
 	$< --benchmark_out=$(BUILD)/bench/cpu_reduce.json --benchmark_out_format=json
 	perf/bench_cpu_reduce/table.py $(BUILD)/bench/cpu_reduce.json perf/cpu_reduce.md
+
+# perf/emulated_cluster --rtt starts this program.
+DELAY_LINE := $(BUILD)/perf/delay-line
+all: $(DELAY_LINE)
+$(DELAY_LINE): $(call objects,$(call sources,perf/delay_line) $(BASE_SRCS))
+	$(link-program)
+$(DELAY_LINE): private LINK_WITH :=

@@ -341,6 +341,13 @@ BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t co
  * communicators are issued, in order. If a communicator cannot start, the calls on it fail and
  * its handle becomes NULL.
  *
+ * If no rank of a communicator has a CUDA device, its small calls in a group fuse: up to 64
+ * calls of at most 16 KiB travel as one call, if they have the same type and a built-in
+ * operation. Fusion changes no result, but fused calls complete together. All ranks must make
+ * the same calls in the same group. If a rank makes a fused call alone or in another group, all
+ * ranks get bpsInvalidUsage. A call that reads the result of an earlier call of the group does
+ * not fuse with it. If a call does so on one rank, it must do so on all ranks.
+ *
  * Groups nest, and only the outermost bpsGroupEnd issues the calls. Each thread has its own
  * group. If the open group of a thread holds calls on a communicator, bpsCommAbort and
  * bpsCommDestroy drop these calls. */

@@ -30,7 +30,8 @@ typedef struct {
   /* Call arm right before sleeping, on the thread that uses comm. *ready = 1 means that
    * something can be done now, so the thread must not sleep. *ready = 0 means that all posted
    * requests wait for the peer or the network. The descriptor then signals progress until the
-   * next test, so call arm again before every sleep. Never blocks. Returns 0 or an ncclResult_t. */
+   * next isend, irecv or test. After one of these, or after a signal, call arm again before the
+   * next sleep. Never blocks. Returns 0 or an ncclResult_t. */
   int (*arm)(void* comm, int* ready);
 } bpsNetWait_v1_t;
 

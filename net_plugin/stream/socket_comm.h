@@ -77,6 +77,7 @@ class SocketComm : public Comm {
     UniqueFd fd;
     Interest::Event current = Interest::Event::kNothing;
     bool hangupIgnored = false;  // a hang-up does not wake, because it is known or irrelevant
+    bool idleReader = false;     // the last arm() left an idle socket waiting for data
     unsigned idleArms = 0;
     AckWatch acks{};
   };

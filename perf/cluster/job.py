@@ -88,14 +88,17 @@ class Job:
         hosts = self.options.workers + count_servers
         before, drops, (ticks, busy) = self.network.counters(hosts), self.network.drops(), machine_ticks()
         cpu, begin = [cpu_seconds(server.pid) for server in servers], time.monotonic()
+        delaying = self.network.cpu_seconds()
         workers = self.start_workers(count_servers, words)
         wait_for_success(workers, limit + START_SECONDS)
         cpu = [cpu_seconds(server.pid) - used for server, used in zip(servers, cpu)]
         ticks, busy = (now - then for now, then in zip(machine_ticks(), (ticks, busy)))
-        own = sum(cpu) + sum(worker.cpu for worker in workers)
+        delaying = self.network.cpu_seconds() - delaying
+        own = sum(cpu) + sum(worker.cpu for worker in workers) + delaying
         after = self.network.counters(hosts)
         result = {"nics": [difference(a, b) for a, b in zip(after, before)], "drops": self.network.drops() - drops,
                   "server_cpu_seconds": cpu, "worker_cpu_seconds": [worker.cpu for worker in workers],
+                  "delay_line_cpu_seconds": delaying,
                   "machine_busy_percent": 100 * busy / max(1, ticks),
                   "own_busy_percent": 100 * own / ((time.monotonic() - begin) * os.cpu_count()),
                   "worker0": read(workers[0].out)}

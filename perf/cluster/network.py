@@ -4,10 +4,12 @@ import fcntl
 import json
 import os
 
+from cluster import delay_line as lines
 from cluster.namespace import RUN, CommandFailed, NotSupported, command, in_namespace
 
 MTU = 1500
 QUEUE_SECONDS = 0.02
+LEAST_QUEUE = 262144  # bytes: a few large segments
 HEADERS = 14 + 20 + 32  # Ethernet, IPv4, TCP with time stamps
 GOODPUT = (MTU - 52) / (MTU + 14)  # fraction of the line rate that is TCP payload
 TCP_SYSCTL = "/proc/sys/net/ipv4/tcp_"
@@ -28,13 +30,15 @@ def congestion_controls():
 
 
 class Network:
-    def __init__(self, tag, links, burst=None, congestion=None):
+    def __init__(self, tag, links, burst=None, congestion=None, queue_seconds=QUEUE_SECONDS, delay_line=None):
         self.tag = tag
         self.links = links  # for each host, the bit/s of each of its links
         self.rates = [sum(rates) for rates in links]
         self.burst = burst
         self.shaper = "htb"
         self.congestion = congestion
+        self.queue_seconds = queue_seconds
+        self.delay_line = delay_line  # None: the links are veth pairs, without latency
         self.bridge = f"{tag}-br"
 
     def host(self, index):
@@ -53,6 +57,10 @@ class Network:
         except (CommandFailed, OSError) as error:
             raise NotSupported(f"network namespaces cannot be made here: {error}") from None
 
+    def down(self):
+        if self.delay_line is not None:
+            self.delay_line.end()
+
     def build(self):
         command("ip", "netns", "add", self.bridge)
         self.disable_noise(self.bridge)
@@ -64,12 +72,21 @@ class Network:
             self.ip(self.host(index), ["link set lo up"])
             for link, rate in enumerate(rates):
                 self.add(index, link, rate)
+        if self.delay_line is not None:
+            self.delay_line.start()
         self.choose_congestion()
 
     def add(self, index, link, rate):
         host, port, device = self.host(index), f"p{index}-{link}", f"eth{link}"
-        self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name {device} mtu {MTU} address "
-                              f"{mac(index, link)} netns {host}", f"link set {port} master br0 up"])
+        if self.delay_line is None:
+            self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name {device} mtu {MTU} address "
+                                  f"{mac(index, link)} netns {host}"])
+        else:
+            self.delay_line.add((host, device), (self.bridge, port))
+            common = f"mtu {MTU} txqueuelen {lines.QUEUE_FRAMES}"
+            self.ip(host, [f"link set {device} address {mac(index, link)} {common}"])
+            self.ip(self.bridge, [f"link set {port} {common}"])
+        self.ip(self.bridge, [f"link set {port} master br0 up"])
         # With permanent neighbour entries, the first message does not wait for ARP.
         others = [f"neigh add {self.address(*end)} lladdr {mac(*end)} dev {device} nud permanent"
                   for end in self.others(index)]
@@ -108,17 +125,20 @@ class Network:
         # A smaller bucket makes tbf cut large segments into single frames, at a third of the rate.
         burst = self.burst or max(131072, rate // 8 // 500)
         command("tc", "-n", name, "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{rate}bit", "burst",
-                str(burst), "latency", f"{QUEUE_SECONDS * 1000:g}ms")
+                str(burst), "latency", f"{self.queue_seconds * 1000:g}ms")
         return None
 
     def shape_htb(self, name, device, rate):
         burst = self.burst or 16000
-        limit = max(262144, round(rate / 8 * QUEUE_SECONDS))
+        limit = self.queue_bytes(rate)
         command("tc", "-n", name, "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", "1")
         command("tc", "-n", name, "-batch", "-", text=(
             f"class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} "
             f"cburst {burst} quantum 65536\n"
             f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {limit}\n"))
+
+    def queue_bytes(self, rate):
+        return max(LEAST_QUEUE, round(rate / 8 * self.queue_seconds))
 
     def choose_congestion(self):
         """A namespace may choose only a congestion control that the machine allows, so this allows it for a moment."""
@@ -156,12 +176,23 @@ class Network:
                             for way in ("tx", "rx")})
         return out
 
+    def added_round_trip(self):
+        """The emulated latency, in seconds."""
+        return self.delay_line.round_trip if self.delay_line is not None else 0
+
+    def cpu_seconds(self):
+        """CPU time of the process that delays packets."""
+        return self.delay_line.cpu_seconds() if self.delay_line is not None else 0
+
     def drops(self):
-        """Packets that the shapers dropped, on both ends of all links."""
-        total = 0
+        """Packets that the shapers and the delay line dropped, on both ends of all links."""
+        total = self.delay_line.drops() if self.delay_line is not None else 0
         for name in [self.bridge] + [self.host(i) for i in range(len(self.links))]:
             for qdisc in json.loads(command("tc", "-n", name, "-s", "-j", "qdisc", "show")):
                 total += qdisc.get("drops", 0) if qdisc.get("root") else 0
+            if self.delay_line is not None:
+                shown = json.loads(command("ip", "-n", name, "-s", "-j", "link", "show"))
+                total += sum(link["stats64"]["tx"]["dropped"] for link in shown)
         return total
 
 

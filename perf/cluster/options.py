@@ -5,7 +5,8 @@ import os
 import re
 import sys
 
-from cluster.network import congestion_controls
+from cluster import delay_line
+from cluster.network import QUEUE_SECONDS, congestion_controls
 
 
 def version():
@@ -81,6 +82,16 @@ def integer_between(least, most):
     return parse
 
 
+def milliseconds(least, most):
+    def parse(text):
+        value = scaled(text, "", 1)
+        if value is None or not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a time from {least:g} to {most:g} (ms, as 0.5)")
+        return value / 1000
+
+    return parse
+
+
 def comma_separated(text):
     """'1,0.5' as [1, 0.5]."""
     values = [scaled(value, "", 1) for value in text.split(",")]
@@ -146,8 +157,13 @@ def describe(parser):
         "last worker has half of it, the first server a quarter")
     add("--nics", metavar="W,W...", type=comma_separated, default=[1],
         help="a NIC for each of these parts of the rate in every worker, and as many ranks: 1,0.5 (default: 1)")
+    add("--rtt", metavar="MS", type=milliseconds(0.01, 1000), help="round-trip time between machines (default: none)")
+    add("--queue", metavar="MS", type=milliseconds(0.1, 10000), default=QUEUE_SECONDS,
+        help=f"the longest time that a packet waits at either end of a link (default {QUEUE_SECONDS * 1000:g})")
     add("--plot", metavar="FILE.png", type=png_path, help="draw bandwidth over k, measured and ideal")
     add("--json", metavar="FILE", help="write all that was measured")
+    add("--timeline", metavar="FILE", help="write a Chrome trace of the last two timed calls: what each NIC carried, and "
+        "what it waited for; needs -b with one size and -k with one number")
     add("--congestion", metavar="NAME", help="TCP congestion control (default cubic, where the kernel has it)")
     add("--burst", metavar="BYTES", type=integer_between(1600, 10**9), help="bucket of the shaper (default 16000)")
     add("--build", metavar="DIR", default=None, help="where bin/bps-perf is (default: this repository's build)")
@@ -168,7 +184,9 @@ def parse(arguments):
         check_fractions(options, parser)
     if min(options.nics) * options.rate < 1e6:
         parser.error("--nics: a link would have less than 1 Mbit/s")
-    for name in ("plot", "json"):
+    if options.timeline and (len(options.bytes or []) != 1 or len(options.servers) != 1):
+        parser.error("--timeline needs -b with one size and -k with one number of servers")
+    for name in ("plot", "json", "timeline"):
         check_written(getattr(options, name), name, parser)
     if options.congestion and options.congestion not in congestion_controls():
         parser.error(f"--congestion {options.congestion}: this kernel has {', '.join(congestion_controls())}")
@@ -177,4 +195,6 @@ def parse(arguments):
     for name in ("bps-perf", "bps-server", "bps-topo"):
         if not os.access(os.path.join(options.build, "bin", name), os.X_OK):
             parser.error(f"{options.build}/bin/{name} is not there: run make all, or name the directory with --build")
+    if options.rtt and not os.access(delay_line.program(options.build), os.X_OK):
+        parser.error(f"--rtt: {delay_line.program(options.build)} is not there: run make all")
     return options

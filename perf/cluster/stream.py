@@ -8,9 +8,11 @@ from cluster.namespace import in_namespace
 from cluster.network import GOODPUT
 
 BLOCK = 1 << 18
-WARM_SECONDS = 0.5  # covers TCP slow start and the shapers' first bucket
+WARM_SECONDS = 0.5  # covers TCP slow start on links without latency, and the shapers' first bucket
+SLOW_START_ROUND_TRIPS = 20
 WINDOWS = 5
 WINDOW_SECONDS = 0.4
+PINGS, PING_SECONDS = 100, 1.0  # limits of the measurement of the round-trip time
 STREAMS, ENOUGH = 3, 0.995  # at most STREAMS streams, until one reaches this fraction of what frames allow
 
 
@@ -33,7 +35,7 @@ def goodput(network, sender, receiver):
         sending.setblocking(False)
         receiving.setblocking(False)
         begin, count = time.monotonic(), 0
-        length = WARM_SECONDS
+        length = WARM_SECONDS + SLOW_START_ROUND_TRIPS * network.added_round_trip()
         while len(rates) <= WINDOWS:
             readable, writable, _ = select.select([receiving], [sending], [], 5)
             if not readable and not writable:
@@ -47,6 +49,24 @@ def goodput(network, sender, receiver):
             if writable:
                 sending.send(block)
     return statistics.median(rates[1:])
+
+
+def round_trip(network):
+    """Seconds from one host to another and back: the median for a byte on a TCP connection."""
+    near, far = connect(network, (0, 0), (1, 0))
+    seconds = []
+    with near, far:
+        for end in (near, far):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            end.settimeout(10)
+        begin = time.monotonic()
+        while len(seconds) < PINGS and (len(seconds) < 5 or time.monotonic() - begin < PING_SECONDS):
+            sent = time.monotonic()
+            for sender, receiver in ((near, far), (far, near)):
+                sender.send(b"p")
+                receiver.recv(1)
+            seconds.append(time.monotonic() - sent)
+    return statistics.median(seconds)
 
 
 def best(network, sender, receiver, rate):

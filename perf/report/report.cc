@@ -201,7 +201,7 @@ std::string pathText(const JobFacts& facts, uint64_t bytes) {
   const uint64_t exchange = limit("exchangeBytes"), single = limit("singleOwnerBytes"), chunk = limit("chunkBytes");
   if (number(json, "machines", facts.ranks) < 2) return "shared memory";
   if (exchange > 0 && bytes <= exchange)
-    return fmt::format("exchange, every machine sends to every other (up to {} bytes)", exchange);
+    return fmt::format("exchange, every machine sums all contributions (up to {} bytes)", exchange);
   if (bytes <= single) return fmt::format("single owner, which sums the whole call (up to {} bytes)", single);
   return fmt::format("split by the shares, in chunks of at most {} bytes", chunk);
 }

@@ -3,7 +3,6 @@
 
 #include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
-#include "src/api/gpu_groups.h"
 #include "src/api/group.h"
 
 namespace bps {
@@ -64,12 +63,8 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   call.handle = stream;
   if (call.stream == nullptr && !caller->device())
     return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
-  const auto issue = [comm, call]() -> Status {
-    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
-    return BPS_TRY(issueToGpuGroup(*comm, call)) ? Status() : reference->allReduce(call);
-  };
   Group& group = Group::forThisThread();
-  return group.open() ? group.deferCall(comm, issue) : issue();
+  return group.open() ? group.deferCall(comm, call) : issue(*comm, call);
 }
 
 Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, bpsScalarResidence_t residence,

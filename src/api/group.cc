@@ -11,11 +11,6 @@ namespace {
 
 using Task = std::function<Status()>;
 
-void keepFirst(Status& first, Status next) {
-  const bool open = first.ok() || first.code() == Code::kInProgress;
-  if (open && !next.ok()) first = std::move(next);
-}
-
 // Runs all jobs at the same time, because they may wait for each other. If too few threads can be
 // started, no job runs.
 Status runConcurrently(const std::vector<Task>& jobs) {
@@ -66,14 +61,17 @@ Status Group::deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make)
   return {};
 }
 
-Status Group::deferCall(bpsComm_t comm, std::function<Status()> call) {
-  work_.calls.push_back({std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(comm))), std::move(call)});
+Status Group::deferCall(bpsComm_t comm, const AllReduceCall& call) {
+  const bool sameAsLast = !work_.calls.empty() && &work_.calls.back().reference->handle() == comm;
+  work_.calls.push_back({sameAsLast ? work_.calls.back().reference
+                                    : std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(comm))),
+                         call});
   return {};
 }
 
 size_t Group::dropDeferred(const bpsComm& handle) {
   return erase(work_.starts, handle, &Start::reference) + erase(work_.splits, handle, &Split::parent) +
-         erase(work_.calls, handle, &Call::reference);
+         erase(work_.calls, handle, &DeferredCall::reference);
 }
 
 void Group::cancel() {
@@ -110,7 +108,7 @@ Status Group::end() {
   if (--depth_ > 0) return {};
   DeferredWork work = std::exchange(work_, {});
   Status first = startAll(work);
-  for (const Call& call : work.calls) keepFirst(first, call.run());
+  keepFirst(first, issueGroup(work.calls));
   work.calls.clear();
   // Communicators that failed to start are freed only after the calls, because a call may use one
   // of them.

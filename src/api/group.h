@@ -1,7 +1,7 @@
 // Group: the starts, splits and calls of a thread between bpsGroupStart and bpsGroupEnd.
 //
 // The outermost bpsGroupEnd first runs all starts and splits at the same time, because ranks of one
-// communicator may share the thread. bpsGroupEnd then makes the calls, in order. Each deferred
+// communicator may share the thread. bpsGroupEnd then makes the calls (issue.h). Each deferred
 // start, split and call holds a reference to its communicator. Each thread has one group.
 #pragma once
 #include <functional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/api/comm_handle.h"
+#include "src/api/issue.h"
 
 namespace bps {
 
@@ -30,7 +31,7 @@ class Group {
   // Defers the start of the handle *out.
   Status deferStart(bpsComm_t* out);
   Status deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make);
-  Status deferCall(bpsComm_t comm, std::function<Status()> call);
+  Status deferCall(bpsComm_t comm, const AllReduceCall& call);
   // Drops all deferred work on this communicator, which the thread is about to free. Returns the
   // number of dropped items.
   size_t dropDeferred(const bpsComm& handle);
@@ -45,14 +46,10 @@ class Group {
     bpsComm_t* out;
     CreateSplitComm make;
   };
-  struct Call {
-    std::shared_ptr<HandleReference> reference;
-    std::function<Status()> run;
-  };
   struct DeferredWork {
     std::vector<Start> starts;
     std::vector<Split> splits;
-    std::vector<Call> calls;
+    std::vector<DeferredCall> calls;
   };
   static Status startAll(DeferredWork& work);
   static Status splitAll(const std::vector<Split*>& splits);

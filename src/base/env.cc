@@ -36,8 +36,8 @@ const EnvVar kEnvTable[] = {
     {"BPS_PARTITION_BYTES", &Env::partitionBytes, "", "size, 4K to 1G", 4 * kK, kG,
      "Upper limit of the chunk size. Rank 0's value applies to all ranks."},
     {"BPS_DIRECT_BYTES", &Env::exchangeBytes, "", "size, 0 to 1G", 0, kG,
-     "Calls up to this size take the exchange path: every machine sends to every other. Rank 0's value applies to all "
-     "ranks."},
+     "Calls up to this size take the exchange path: every machine gets all contributions and sums them. Rank 0's value "
+     "applies to all ranks."},
     {"BPS_EAGER_BYTES", &Env::singleOwnerBytes, "", "size, 0 to 1G", 0, kG,
      "Calls up to this size take the single-owner path: the whole call goes to one owner, chosen round-robin. "
      "Rank 0's value applies to all ranks."},

@@ -7,6 +7,7 @@
 #include "cpu_reduce/dispatch.h"
 #include "src/base/format.h"
 #include "src/base/memory.h"
+#include "src/comm/call/fused_position.h"
 #include "src/comm/startup/connect.h"
 #include "src/comm/startup/describe.h"
 
@@ -28,6 +29,24 @@ std::unique_ptr<Collective> makeCollective(const AllReduceCall& call) {
   collective->call.hasScalar = call.op == CallOp::kPreMulSum;
   collective->call.scalar = call.scalar;
   return collective;
+}
+
+// A caller with a CUDA stream must not wait for the work of other calls. No caller may wait for the
+// copies of a large call.
+ProgressEngine::Start startOf(const Collective& collective) {
+  if (!collective.onHostStream) return ProgressEngine::Start::kByProgressThread;
+  const size_t bytes = collective.call.count * elementBytes(static_cast<DataType>(collective.call.type));
+  return bytes <= constants::kMaxInlineBytes ? ProgressEngine::Start::kHere : ProgressEngine::Start::kByWaitingCaller;
+}
+
+FusedCalls fusedCallsOf(std::span<const AllReduceCall> calls) {
+  FusedCalls fused;
+  uint64_t before = *calls.front().number;
+  for (const AllReduceCall& call : calls) {
+    const uint64_t distance = *call.number - std::exchange(before, *call.number);
+    fused.add({static_cast<uint16_t>(call.count), static_cast<uint8_t>(distance)});
+  }
+  return fused;
 }
 
 }  // namespace
@@ -73,13 +92,25 @@ Status Communicator::start() {
 
 Status Communicator::connect(Deadline deadline) {
   progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, bell_, cuda_.get()}, deadline));
+  BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
+}
+
+// Learns whether any rank has a CUDA device.
+Status Communicator::shareDevices(Deadline deadline) {
+  const Blob own(device() ? 1 : 0);
+  const std::vector<Blob> all = BPS_TRY(control_->gather(own, deadline));
+  state_.onlyHostMemory = std::all_of(all.begin(), all.end(), [](const Blob& device) { return device.empty(); });
+  return {};
 }
 
 Status Communicator::tune(Deadline deadline) {
   const Session& session = progressThread_->session();
-  const auto timedCall = [&](size_t bytes, const Tuning& tuning) { return timeCall(bytes, tuning, deadline); };
-  tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), timedCall));
+  const auto run = [&](size_t bytes, int calls, const CutLimits& limits) {
+    tuning_.limits = limits;
+    return timeCalls(bytes, calls, deadline);
+  };
+  tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), run));
   // The probes are over. The first call of the application gets number 0, and only the bytes of the
   // application's calls are counted.
   nextCall_ = 0;
@@ -87,23 +118,25 @@ Status Communicator::tune(Deadline deadline) {
   return {};
 }
 
-// Returns the seconds that a call of this size takes on the slowest rank. All ranks begin at the same time.
-Result<double> Communicator::timeCall(size_t bytes, const Tuning& tuning, Deadline deadline) {
+// Makes calls of this size one after the other. Returns the mean seconds of a call on the slowest rank. All ranks begin
+// at the same time.
+Result<double> Communicator::timeCalls(size_t bytes, int calls, Deadline deadline) {
   const PageBuffer buffer = BPS_TRY(PageBuffer::create(bytes));
   std::memset(buffer.data(), 0, bytes);
-  probeBytes_ += bytes;
+  probeBytes_ += bytes * static_cast<size_t>(calls);
   AllReduceCall call;
   call.send = call.recv = buffer.data();
   call.count = bytes;
   call.type = DataType::kUint8;
   call.stream = std::make_shared<HostStream>();
-  tuning_ = tuning;
   BPS_TRY(control_->gather({}, deadline));
   const auto start = Deadline::Clock::now();
-  BPS_TRY(allReduce(call));
-  BPS_TRY(call.stream->synchronize());
-  const std::chrono::duration<double> own = Deadline::Clock::now() - start;
-  return slowestSeconds(BPS_TRY(control_->gather(encodeSeconds(own.count()), deadline)), roster());
+  for (int i = 0; i < calls; ++i) {
+    BPS_TRY(allReduce(call));
+    BPS_TRY(call.stream->synchronize());
+  }
+  const double own = std::chrono::duration<double>(Deadline::Clock::now() - start).count() / calls;
+  return slowestSeconds(BPS_TRY(control_->gather(encodeSeconds(own), deadline)), roster());
 }
 
 Status Communicator::allReduce(const AllReduceCall& call) {
@@ -113,13 +146,19 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
   BPS_TRY(enterStream(call, *collective));
-  const size_t bytes = call.count * elementBytes(call.type);
-  // A caller with a CUDA stream must not wait for the work of other calls. No caller may wait for
-  // the copies of a large call.
-  const Start start = !collective->onHostStream             ? Start::kByProgressThread
-                      : bytes <= constants::kMaxInlineBytes ? Start::kHere
-                                                            : Start::kByWaitingCaller;
-  return submit(std::move(collective), start);
+  return submit(std::move(collective), call.number);
+}
+
+Status Communicator::allReduceFused(std::span<const AllReduceCall> calls) {
+  BPS_TRY(checkOpen());
+  auto collective = makeCollective(calls.front());
+  collective->call.fused = fusedCallsOf(calls);
+  for (const AllReduceCall& call : calls.subspan(1)) collective->call.count += call.count;
+  const auto position = FusedPosition::enter(calls, progressThread_->engine());
+  collective->send = position->contributions();
+  collective->recv = position->sums();
+  collective->position = position;
+  return submit(std::move(collective), calls.front().number);
 }
 
 Status Communicator::submitCheckOnly(const AllReduceCall& call) {
@@ -128,7 +167,7 @@ Status Communicator::submitCheckOnly(const AllReduceCall& call) {
   collective->call.byGpuGroups = true;
   collective->position = std::make_shared<NoStreamPosition>();
   collective->onHostStream = false;
-  return submit(std::move(collective), Start::kByProgressThread);
+  return submit(std::move(collective), std::nullopt);
 }
 
 Status Communicator::checkOpen() {
@@ -144,15 +183,14 @@ Status Communicator::enterStream(const AllReduceCall& call, Collective& collecti
   if (!collective.onHostStream) return {};
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
-  const size_t bytes = call.count * elementBytes(call.type);
-  collective.position = call.stream->enter({call.send, bytes}, {call.recv, bytes}, progressThread_->engine());
+  collective.position = call.stream->enter(call.buffers(), progressThread_->engine());
   return {};
 }
 
-Status Communicator::submit(std::unique_ptr<Collective> collective, Start start) {
+Status Communicator::submit(std::unique_ptr<Collective> collective, std::optional<uint64_t> number) {
+  const ProgressEngine::Start start = startOf(*collective);
   collective->limits = tuning_.limits;
-  collective->window = tuning_.window;
-  collective->call.number = nextCall_++;
+  collective->call.number = number ? *number : nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPosition> position = collective->position;

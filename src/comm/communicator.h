@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/env.h"
@@ -45,6 +47,12 @@ class Communicator {
   // Queues the call on its stream and does not block. The stream and failure() report later
   // failures.
   Status allReduce(const AllReduceCall& call);
+  // As allReduce(), for calls that fuseCalls() (plan/fusion.h) has combined. The calls have numbers.
+  Status allReduceFused(std::span<const AllReduceCall> calls);
+  // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.
+  bool fusesCalls() const { return state_.onlyHostMemory; }
+  // Reserves the numbers of the next calls, and returns the first of these numbers.
+  uint64_t reserveNumbers(size_t calls) { return std::exchange(nextCall_, nextCall_ + calls); }
   // True if both buffers are in memory of the device and the stream is a CUDA stream. Local GPU
   // groups may then carry out the call.
   Result<bool> isOnDevice(const AllReduceCall& call);
@@ -92,13 +100,14 @@ class Communicator {
  private:
   Communicator(const Env& env, const Membership& membership, std::shared_ptr<Doorbell> bell);
   Status connect(Deadline deadline);
+  Status shareDevices(Deadline deadline);
   // Chooses the tuning (plan/tuning.h), which may need timed calls.
   Status tune(Deadline deadline);
-  Result<double> timeCall(size_t bytes, const Tuning& tuning, Deadline deadline);
+  Result<double> timeCalls(size_t bytes, int calls, Deadline deadline);
   Status checkOpen();
   Status enterStream(const AllReduceCall& call, Collective& collective);
-  using Start = ProgressEngine::Start;
-  Status submit(std::unique_ptr<Collective> collective, Start start);
+  // Without a number, the call gets the next number.
+  Status submit(std::unique_ptr<Collective> collective, std::optional<uint64_t> number);
   Status recordLostCall(Status why);
   Status failureOrAborted() const;
 
@@ -106,6 +115,7 @@ class Communicator {
     std::atomic<bool> joined{false};    // the roster is known
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
+    bool onlyHostMemory = false;  // no rank has a CUDA device
   };
 
   const Env env_;

@@ -1,6 +1,7 @@
 #include "src/net/mesh.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "src/base/format.h"
 
@@ -19,6 +20,12 @@ bool Mesh::sumsFor(size_t owner, size_t machine) const {
   return owner != machine && machine < shape_.machines && shape_.owners[owner];
 }
 
+bool Mesh::exchangeSends(size_t from, size_t to) const {
+  const size_t machines = shape_.machines;
+  if (!shape_.exchanges || from >= machines || to >= machines) return false;
+  return std::has_single_bit((from + machines - to) % machines);
+}
+
 Mesh::ConnectionPairs Mesh::connectionPairsWith(size_t peer) const {
   const bool pushes = sumsFor(peer, shape_.self), answers = sumsFor(shape_.self, peer);
   ConnectionPairs pairs;
@@ -35,6 +42,10 @@ Mesh::ConnectionPairs Mesh::connectionPairsWith(size_t peer) const {
   } else if (answers) {
     add(&PeerConnections::answerOut, &PeerConnections::pushIn, false);
   }
+  const bool sends = exchangeSends(shape_.self, peer), receives = exchangeSends(peer, shape_.self);
+  if (sends || receives)
+    add(sends ? &PeerConnections::exchangeOut : nullptr, receives ? &PeerConnections::exchangeIn : nullptr,
+        sends && (first || !receives));
   return pairs;
 }
 
@@ -47,19 +58,20 @@ Result<Mesh> Mesh::createListening(Plugin& plugin, int device, MeshShape shape) 
 Result<Progress> Mesh::listen(size_t maxEndpoints) {
   for (; maxEndpoints > 0 && listeningCount_ < pairs_.size(); --maxEndpoints, ++listeningCount_) {
     pairs_[listeningCount_] = connectionPairsWith(listeningCount_);
-    for (ConnectionPair& pair : pairs_[listeningCount_]) pair.listener = BPS_TRY(plugin_->listen(device_));
+    for (ConnectionPair& pair : pairs_[listeningCount_])
+      if (pair.in != nullptr) pair.listener = BPS_TRY(plugin_->listen(device_));
   }
   return listeningCount_ == pairs_.size() ? Progress::kDone : Progress::kPending;
 }
 
 // A blob begins with one byte that says whether the plugin supports reverse(). After this byte come the handle of the
-// listener for pushes and the handle of the listener for answers, if these listeners exist.
+// listener for pushes, that for answers and that for the exchange path, if these listeners exist.
 std::vector<Blob> Mesh::handles() const {
   std::vector<Blob> blobs(pairs_.size());
   for (size_t peer = 0; peer < pairs_.size(); ++peer) {
     if (pairs_[peer].empty()) continue;
     blobs[peer].push_back(canReverse() ? 1 : 0);
-    for (const auto in : {&PeerConnections::pushIn, &PeerConnections::answerIn})
+    for (const auto in : {&PeerConnections::pushIn, &PeerConnections::answerIn, &PeerConnections::exchangeIn})
       for (const ConnectionPair& pair : pairs_[peer])
         if (pair.in == in) {
           const Handle& handle = pair.listener->handle();
@@ -74,21 +86,23 @@ Status Mesh::setPeerHandles(const std::vector<Blob>& handles) {
     return failure(Code::kRemote, "received handles of {} endpoints, the roster has {}", handles.size(), pairs_.size());
   for (size_t peer = 0; peer < pairs_.size(); ++peer) {
     ConnectionPairs& pairs = pairs_[peer];
-    const size_t expected = pairs.empty() ? 0 : 1 + pairs.size() * kHandleBytes;
+    const auto outgoing =
+        std::count_if(pairs.begin(), pairs.end(), [](const ConnectionPair& pair) { return pair.out != nullptr; });
+    const size_t expected = pairs.empty() ? 0 : 1 + static_cast<size_t>(outgoing) * kHandleBytes;
     if (handles[peer].size() != expected)
       return failure(Code::kRemote, "endpoint {} sent {} bytes of handles, expected {}", peer, handles[peer].size(),
                      expected);
     if (pairs.empty()) continue;
     auto at = handles[peer].begin();
     const bool triesReverse = *at++ == 1 && canReverse();
-    for (const auto out : {&PeerConnections::pushOut, &PeerConnections::answerOut})
+    for (const auto out : {&PeerConnections::pushOut, &PeerConnections::answerOut, &PeerConnections::exchangeOut})
       for (ConnectionPair& pair : pairs)
         if (pair.out == out) {
           Handle handle{};
           std::copy_n(at, kHandleBytes, handle.begin());
           at += kHandleBytes;
           pair.connector = plugin_->connect(device_, handle);
-          pair.triesReverse = triesReverse;
+          pair.triesReverse = triesReverse && pair.in != nullptr;
         }
   }
   return {};

@@ -9,8 +9,11 @@
 // transport connection. Data in one direction then carries the acknowledgements of the opposite direction, which saves
 // packets (docs/transport.md). Between a machine and a server, the pushes and their answers share a transport
 // connection. Between two machines, the pushes of the two directions share one transport connection, and the answers of
-// the two directions share a second transport connection. Pushes and answers do not share one here, because a call on
-// the exchange path has no answers.
+// the two directions share a second transport connection.
+//
+// If the shape says so, the machines are also connected for the exchange path: machine m sends to the machines m - 1,
+// m - 2, m - 4 and so on (modulo the number of machines), so each machine has about log2(machines) connections each
+// way.
 //
 // The caller first calls listen() until it is done. Then the endpoints exchange their handles() and pass the received
 // handles to setPeerHandles(). Finally the caller calls step() until it is done, and take() for each endpoint.
@@ -29,11 +32,13 @@ struct MeshShape {
   size_t self = 0;
   size_t machines = 0;       // endpoints below this number are machines; only machines push
   std::vector<bool> owners;  // per endpoint: true if the endpoint sums a share and sends answers
+  bool exchanges = false;    // true if the machines are also connected for the exchange path
 };
 
 struct PeerConnections {
-  std::unique_ptr<Comm> pushOut, answerIn;  // carry this endpoint's chunks to the peer, and the sums back
-  std::unique_ptr<Comm> pushIn, answerOut;  // carry the peer's chunks to this endpoint, and the sums back
+  std::unique_ptr<Comm> pushOut, answerIn;        // carry this endpoint's chunks to the peer, and the sums back
+  std::unique_ptr<Comm> pushIn, answerOut;        // carry the peer's chunks to this endpoint, and the sums back
+  std::unique_ptr<Comm> exchangeOut, exchangeIn;  // the connections of the exchange path to and from the peer
 };
 
 class Mesh {
@@ -65,7 +70,7 @@ class Mesh {
  private:
   // Two connections of opposite directions between this endpoint and a peer. The endpoint with `connectsFirst` opens
   // the first connection, and its peer accepts. The peer opens the second connection only if the first connection has
-  // no reverse direction.
+  // no reverse direction. If the exchange path needs only one direction, `out` or `in` is null.
   struct ConnectionPair {
     std::unique_ptr<Comm> PeerConnections::*out;
     std::unique_ptr<Comm> PeerConnections::*in;
@@ -81,6 +86,7 @@ class Mesh {
   };
   using ConnectionPairs = std::vector<ConnectionPair>;
   bool sumsFor(size_t owner, size_t machine) const;
+  bool exchangeSends(size_t from, size_t to) const;
   ConnectionPairs connectionPairsWith(size_t peer) const;
   bool canReverse() const { return plugin_->canReverse(); }
   Result<Progress> stepEndpoint(size_t endpoint);

@@ -29,7 +29,7 @@ Result<bool> MessageQueue::complete() {
   return moved;
 }
 
-bool MessageQueue::step() {
+bool MessageQueue::move() {
   bool moved = false;
   for (auto operation : {&MessageQueue::post, &MessageQueue::complete}) {
     if (!failure_.ok()) break;

@@ -28,7 +28,7 @@ class MessageQueue {
   // Posts and completes as many messages as possible without blocking. Returns true if at least one message was posted
   // or completed. After a failure step() does nothing. Messages that were completed before the failure stay counted in
   // done().
-  bool step();
+  bool step() { return hasWork() && move(); }
   // The failure that ended this queue. Success if the queue has not failed.
   const Status& failure() const { return failure_; }
 
@@ -45,6 +45,8 @@ class MessageQueue {
     Request request;
     size_t bytes;
   };
+  bool hasWork() const { return !waiting_.empty() || (!posted_.empty() && comm_->awake()); }
+  bool move();
   void fail(Status why);
   Result<bool> post();
   Result<bool> complete();

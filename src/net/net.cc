@@ -48,23 +48,36 @@ Result<void*> Comm::registerGpu(const GpuRegion& region, const GpuRegistrationMo
   return memory;
 }
 
+Request Comm::noted(void* raw) {
+  awake_ = awake_ || needed_;
+  armed_ = false;
+  return Request{raw};
+}
+
+// If the connection is armed, an event has made it awake or will do so. A connection without a descriptor has no
+// events, so it stays awake.
+void Comm::setNeeded(bool needed) {
+  needed_ = needed;
+  if (!armed_) awake_ = needed || waitFd_ < 0;
+}
+
 Result<Request> Comm::flush(void* data, size_t bytes, void* memory) {
-  awake_ = true;
-  return Request{BPS_TRY(adapter_->flush(raw_, data, bytes, memory))};
+  return noted(BPS_TRY(adapter_->flush(raw_, data, bytes, memory)));
 }
 
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
-  awake_ = true;
   // The plugin interface has no const pointers, but a send only reads the data.
-  return Request{BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory))};
+  return noted(BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory)));
 }
 
 Result<Request> Comm::irecv(void* data, size_t bytes, void* memory) {
-  awake_ = true;
-  return Request{BPS_TRY(adapter_->irecv(raw_, data, bytes, memory))};
+  return noted(BPS_TRY(adapter_->irecv(raw_, data, bytes, memory)));
 }
 
-Result<Completion> Comm::test(Request request) { return adapter_->test(request.raw); }
+Result<Completion> Comm::test(Request request) {
+  armed_ = false;
+  return adapter_->test(request.raw);
+}
 
 int Comm::maxRequests() const { return adapter_->maxRequests(); }
 
@@ -73,7 +86,11 @@ Result<std::unique_ptr<Comm>> Comm::reverse() {
   return other != nullptr ? std::make_unique<Comm>(adapter_, other, !sends_) : nullptr;
 }
 
-Result<bool> Comm::arm() { return adapter_->arm(raw_); }
+Result<bool> Comm::arm() {
+  const bool ready = BPS_TRY(adapter_->arm(raw_));
+  armed_ = !ready;
+  return ready;
+}
 
 Listener::Listener(std::shared_ptr<PluginAdapter> adapter, void* raw, const Handle& handle)
     : adapter_(std::move(adapter)), raw_(raw), handle_(handle) {}

@@ -99,18 +99,23 @@ class Comm {
   // If awake() is false, test() cannot find anything new (see Waiter).
   bool awake() const { return awake_; }
   void setAwake(bool awake) { awake_ = awake; }
-  // True if a call needs this connection's data now. A polling thread tests only connections that are needed.
+  // True if arm() has prepared a sleep and nothing has happened since then, so that arm() need not be called again.
+  bool armed() const { return armed_; }
+  void disarm() { armed_ = false; }
+  // True if a call needs this connection's data now. A connection that is not needed is tested only after an event.
   bool needed() const { return needed_; }
-  void setNeeded(bool needed) { needed_ = needed; }
+  void setNeeded(bool needed);
   // Call markFailed() after an error. The connection is then not used any more and must not wake a thread.
   void markFailed() { failed_ = true; }
   bool hasFailed() const { return failed_; }
 
  private:
+  Request noted(void* raw);
+
   std::shared_ptr<PluginAdapter> adapter_;
   void* raw_;
   bool sends_;
-  bool awake_ = true, needed_ = true, failed_ = false;
+  bool awake_ = true, armed_ = false, needed_ = true, failed_ = false;
   int waitFd_ = -1;
   std::vector<void*> registered_;  // in the order of registration; may contain a registration twice
 };

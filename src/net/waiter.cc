@@ -42,7 +42,7 @@ Result<Waiter> Waiter::create(const Doorbell& bell) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return systemFailure("epoll_create1", errno);
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = uint32_t{EPOLLIN} | EPOLLET;
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, bell.fd(), &event) != 0) return systemFailure("epoll_ctl", errno);
   return Waiter(std::move(epoll));  // the data pointer of the doorbell's event is null
 }
@@ -77,6 +77,7 @@ void Waiter::clear() {
 // Removes failed connections, because a failed connection would end every sleep. The users of a failed connection see
 // the failure in test().
 bool Waiter::arm() {
+  if (allArmed_.passed()) markAllAwake();
   bool ready = false;
   std::vector<Comm*> failed;
   for (Comm* comm : armableComms_) {
@@ -84,6 +85,7 @@ bool Waiter::arm() {
       failed.push_back(comm);
       continue;
     }
+    if (comm->armed()) continue;
     Result<bool> armed = comm->arm();
     const bool broken = !armed.ok();
     const bool asleep = !broken && !std::move(armed).value();
@@ -93,23 +95,40 @@ bool Waiter::arm() {
   }
   for (Comm* comm : failed) remove(*comm);
   if (!ready && failed.empty()) return false;
-  markAllAwake();  // without a sleep, epoll does not report which connections are ready
+  checkEvents();  // without a sleep, only this call finds the other connections that are ready
   return true;
 }
 
 void Waiter::markAllAwake() {
-  for (Comm* comm : armableComms_) comm->setAwake(true);
+  allArmed_ = Deadline::in(kMaxArmedTime);
+  for (Comm* comm : armableComms_) {
+    comm->setAwake(true);
+    comm->disarm();
+  }
 }
 
 void Waiter::markNeededAwake() {
   for (Comm* comm : armableComms_) comm->setAwake(comm->needed());
 }
 
-Status Waiter::epollAtMost(std::chrono::microseconds maxSleepTime) {
+Result<size_t> Waiter::collectEvents(std::chrono::microseconds maxSleepTime) {
   const size_t count = BPS_TRY(waitOnEpoll(epoll_.get(), maxSleepTime, events_));
+  for (size_t i = 0; i < count; ++i) {
+    auto* comm = static_cast<Comm*>(events_[i].data.ptr);
+    if (comm == nullptr) continue;
+    comm->setAwake(true);
+    comm->disarm();
+  }
+  return count;
+}
+
+void Waiter::checkEvents() {
+  if (allArmed_.passed() || !collectEvents(std::chrono::microseconds(0)).ok()) markAllAwake();
+}
+
+Status Waiter::wait(std::chrono::microseconds maxSleepTime) {
+  const size_t count = BPS_TRY(collectEvents(maxSleepTime));
   if (count == 0) markAllAwake();  // test() also checks the peer's timeouts, for which there is no event
-  for (size_t i = 0; i < count; ++i)
-    if (events_[i].data.ptr != nullptr) static_cast<Comm*>(events_[i].data.ptr)->setAwake(true);
   return {};
 }
 

@@ -14,19 +14,21 @@ inline constexpr size_t kQuantumBytes       = 64;          // bytes of a cache l
 inline constexpr size_t kLocalQuantumBytes  = 48 * 64;     // bytes; 2, 3, 4, 6, 8, 12, 16 and 24 local ranks divide it
 inline constexpr size_t kMinLocalQuanta     = 64;          // quanta; smaller calls use kQuantumBytes as their quantum
 inline constexpr double kChunkHeaderBytes   = 200;         // bytes of headers and acknowledgements for one chunk
-inline constexpr double kRoundSeconds       = 9e-3;        // s; a larger value saves messages but lengthens queues
+inline constexpr double kRoundSeconds       = 5e-3;        // s; a larger value saves messages but lengthens queues
+inline constexpr size_t kMaxRoundBytes      = 2U << 20;    // bytes of all machines' chunks for one owner; more need memory
 // Chunks in flight.
-inline constexpr size_t kMaxWindow          = 4;           // rounds; more bridge late wake-ups but need more memory
-inline constexpr size_t kMinWindow          = 2;           // rounds; a chunk is sent while another chunk is answered
-inline constexpr double kWindowSeconds      = 3e-3;        // s; more bridges late wake-ups but lengthens queues
-inline constexpr size_t kExchangeAhead      = 3;           // chunks sent ahead of the sums on the exchange path
+inline constexpr size_t kMinWindow          = 2;           // rounds; one is sent while another one is answered
+inline constexpr size_t kMaxWindow          = 8;           // rounds; more bridge longer round trips but need memory
+inline constexpr size_t kExchangeAhead      = 3;           // chunks of a call sent ahead of the sums (exchange path)
+inline constexpr size_t kExchangeSlots      = 4;           // chunks in flight on the exchange path; more need memory
+inline constexpr size_t kMinExchangeChunk   = 4U << 10;    // bytes; larger ones need more memory with many machines
 // Small calls.
 inline constexpr double kMessageSeconds     = 5e-6;        // s; a larger value gives fewer and larger messages
 inline constexpr double kHopSeconds         = 15e-6;       // s; a larger value spends more bytes to save hops
 inline constexpr double kSumRate            = 4e9;         // bytes/s; a larger value favours the exchange path
 inline constexpr size_t kMaxSmallCallBytes  = 64U << 10;   // bytes; larger calls are better summed while they arrive
 inline constexpr size_t kMaxExchangeBytes   = 4U << 20;    // bytes, for two machines; larger calls overflow CPU caches
-inline constexpr size_t kMaxExchangeMachines = 8;          // machines; the messages per call grow with their square
+inline constexpr size_t kMaxFusedBytes      = 16U << 10;   // bytes; larger calls of a group gain less than they copy
 // Work of the calling thread.
 inline constexpr size_t kMaxCopiedBytes     = 16U << 10;   // bytes; smaller chunks are copied, not registered or held
 inline constexpr size_t kMaxInlineBytes     = 16U << 10;   // bytes; the issuing thread starts calls up to this size
@@ -35,7 +37,10 @@ inline constexpr size_t kFirstProbeBytes    = 256U << 10;  // bytes; a larger va
 inline constexpr size_t kMaxProbeBytes      = 4U << 20;    // bytes; a larger value measures fast networks better
 inline constexpr double kProbeSeconds       = 50e-3;       // s; a larger value measures slow networks better
 inline constexpr size_t kProbeChunkBytes    = 32U << 10;   // bytes of a chunk before the rate is known
-inline constexpr int    kProbes             = 3;           // calls, of which the fastest one counts
+inline constexpr int    kProbes             = 2;           // runs of each probe, of which the fastest one counts
+inline constexpr int    kSmallProbeCalls    = 4;           // calls of a probe that measures a latency
+inline constexpr size_t kFineProbeChunks    = 4;           // chunks of the second probe for each chunk of the first one
+inline constexpr double kProbeNoise         = 0.05;        // of a probe's time; smaller differences do not count
 // clang-format on
 
 }  // namespace bps::constants

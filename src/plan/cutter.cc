@@ -10,6 +10,8 @@ namespace {
 
 __extension__ using UInt128 = unsigned __int128;
 
+constexpr size_t kLatencyRounds = constants::kMaxWindow - constants::kMinWindow;
+
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 size_t largestIndex(const std::vector<size_t>& values) {
@@ -30,10 +32,17 @@ size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimi
   const auto quantaOf = [&](size_t bytes) { return std::max<size_t>(1, bytes / quantumBytes); };
   const double meanBytes = static_cast<double>(mean) * static_cast<double>(quantumBytes);
   const auto cheapest = static_cast<size_t>(std::sqrt(meanBytes / static_cast<double>(limits.chunkCostBytes)));
-  const size_t finest = mean / quantaOf(std::min(constants::kMinChunkBytes, limits.targetChunkBytes));
+  const size_t least = std::max(constants::kMinChunkBytes, limits.latencyBytes / kLatencyRounds);
+  const size_t finest = mean / quantaOf(std::min(least, limits.targetChunkBytes));
   const size_t coarsest = ceilDivide(largest, quantaOf(limits.targetChunkBytes));
   const size_t wanted = std::max({size_t{1}, coarsest, std::min(cheapest, finest)});
   return std::max(ceilDivide(largest, quantaOf(limits.maxChunkBytes)), std::min(wanted, largest));
+}
+
+// The window of a call whose largest chunk has so many bytes.
+size_t windowFor(size_t chunkBytes, const CutLimits& limits) {
+  const size_t latencyRounds = ceilDivide(std::max<size_t>(1, limits.latencyBytes), std::max<size_t>(1, chunkBytes));
+  return constants::kMinWindow + std::min(latencyRounds, kLatencyRounds);
 }
 
 }  // namespace
@@ -59,7 +68,6 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
 // least number. This is the rule "earliest deadline first". No owner is served before its turn. If
 // E is the size of the calls, every owner is served at most one call after its turn.
 size_t Cutter::chooseChecker() const {
-  if (limits_.exchangeMachines > 0) return calls_ % limits_.exchangeMachines;
   const Int128 whole = total_ * largestSingleOwnerCall_;
   size_t best = weights_.size();
   for (size_t owner = 0; owner < weights_.size(); ++owner) {
@@ -128,30 +136,31 @@ void Cutter::assignShares(Cut& cut, const std::vector<size_t>& elements, size_t 
 Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
   Cut cut;
   cut.checker = chooseChecker();
-  ++calls_;
   const Int128 bytes = Int128{1} * count * elementBytes;
   const bool isSmall = bytes < constants::kMinLocalQuanta * limits.quantumBytes;
   const size_t quantumBytes = isSmall ? constants::kQuantumBytes : limits.quantumBytes;
-  const size_t maxChunk = std::max<size_t>(1, limits.maxChunkBytes / quantumBytes);  // quanta
+  const auto maxQuanta = [&](size_t chunkBytes) { return std::max<size_t>(1, chunkBytes / quantumBytes); };
   cut.quantum = std::max<size_t>(1, quantumBytes / elementBytes);
   cut.share.resize(weights_.size());
   const auto quantaOf = [&](size_t elements) { return ceilDivide(elements, cut.quantum); };
   std::vector<size_t> elements(weights_.size(), 0);
-  if (limits_.exchangeMachines > 0 && bytes <= limits.exchangeBytes) {
+  size_t largest = count;  // elements of the largest share
+  if (limits.exchangeChunkBytes > 0 && bytes <= limits.exchangeBytes) {
     cut.usesExchangePath = true;
     cut.share.front().count = count;
-    cut.rounds = std::max<size_t>(1, ceilDivide(quantaOf(count), maxChunk));
+    cut.rounds = std::max<size_t>(1, ceilDivide(quantaOf(count), maxQuanta(limits.exchangeChunkBytes)));
   } else if (bytes <= limits.singleOwnerBytes) {
     elements[cut.checker] = count;
     assignShares(cut, elements, elementBytes);
     largestSingleOwnerCall_ = std::max(largestSingleOwnerCall_, static_cast<size_t>(bytes));
-    cut.rounds = ceilDivide(quantaOf(count), maxChunk);
+    cut.rounds = ceilDivide(quantaOf(count), maxQuanta(limits.maxChunkBytes));
   } else {
     elements = divideByQuanta(count, cut.quantum, elementBytes);
     assignShares(cut, elements, elementBytes);
-    const size_t largest = elements[largestIndex(elements)];
+    largest = elements[largestIndex(elements)];
     cut.rounds = roundsFor(quantaOf(largest), quantaOf(meanShare(elements, count)), quantumBytes, limits);
   }
+  cut.window = windowFor(largest * elementBytes / std::max<size_t>(1, cut.rounds), limits);
   for (const ChunkRange& share : cut.share) cut.chunks.push_back(std::min(cut.rounds, quantaOf(share.count)));
   return cut;
 }

@@ -17,6 +17,12 @@
 // of a chunk. Second, the call pays `chunkCostBytes` for each chunk, which adds up to share *
 // chunkCostBytes / c. The sum of these two costs is least for c = sqrt(chunkCostBytes * share).
 //
+// Window. A NIC never waits if the rounds in flight take at least as long as a chunk needs to come
+// back as a sum. This time consists of two rounds, because a round is received while another one is
+// answered, and of the latency of a small call. In this latency, `latencyBytes` of a share pass the
+// NIC. So the window is 2 + latencyBytes / c rounds, rounded up. Chunks are so large that
+// kMaxWindow rounds suffice.
+//
 // Checker. The Cutter chooses the checker of a call without regard to the size of the call. The
 // checker receives a message of every call, even of a call with zero elements, so it can detect
 // that ranks disagree. Only an owner that has received no more bytes than are due to it can become
@@ -24,11 +30,9 @@
 // will be due first. So the bytes of every owner differ from its due bytes by at most one
 // single-owner call.
 //
-// Paths. If `exchangeMachines` is set, a call of at most `exchangeBytes` takes the exchange path:
-// every machine sends the call to every other machine, and the call has no owner. Servers receive
-// no message of a call on the exchange path. Therefore, if `exchangeMachines` is set, the machines
-// take turns as the checker of all calls. A call of at most `singleOwnerBytes` goes to its checker
-// alone. All other calls are split.
+// Paths. If `exchangeChunkBytes` is set, a call of at most `exchangeBytes` takes the exchange path:
+// every machine gets the contributions of all machines, and the call has no owner. A call of at
+// most `singleOwnerBytes` goes to its checker alone. All other calls are split.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -42,10 +46,11 @@ struct CutLimits {
   size_t maxChunkBytes = constants::kMaxChunkBytes;     // upper bound for every chunk; it is at least 64
   size_t targetChunkBytes = constants::kMaxChunkBytes;  // upper bound for the chunks of the largest share
   size_t chunkCostBytes = 4U << 10;                     // cost of a chunk, in bytes that the NIC could send instead
+  size_t latencyBytes = 0;                              // bytes of one owner's chunks that take as long as a small call
   size_t quantumBytes = constants::kQuantumBytes;       // quantum of calls that have at least kMinLocalQuanta quanta
   size_t singleOwnerBytes = 16U << 10;
   size_t exchangeBytes = 0;
-  size_t exchangeMachines = 0;  // if 0, no call takes the exchange path
+  size_t exchangeChunkBytes = 0;  // upper bound for chunks on the exchange path; if 0, no call takes this path
 };
 
 struct ChunkRange {
@@ -58,6 +63,7 @@ struct Cut {
   size_t checker = 0;             // index of the owner that gets a message even if its share is empty
   bool usesExchangePath = false;  // true if the machines exchange the call; share[0] then describes it
   size_t rounds = 0;              // largest number of chunks of any owner
+  size_t window = 0;              // number of rounds in flight (src/comm/lanes/lane.h)
   std::vector<ChunkRange> share;  // one entry per owner; count is 0 if the owner has no share
   size_t quantum = 1;             // elements; every chunk except the buffer's last is a multiple of the quantum
   std::vector<size_t> chunks;     // chunks of each owner; at most `rounds` and at most the quanta of its share
@@ -74,7 +80,7 @@ class Cutter {
   Cutter(std::vector<uint64_t> weights, CutLimits limits);
 
   // Returns the cut of the next call and updates the credits. For this call, `limits` replaces the
-  // limits from the constructor, except exchangeMachines.
+  // limits from the constructor.
   Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
   Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
@@ -92,7 +98,6 @@ class Cutter {
   std::vector<uint64_t> weights_;
   Int128 total_ = 0;  // sum of the weights
   CutLimits limits_;
-  uint64_t calls_ = 0;
   std::vector<Int128> credit_;         // bytes owed to each owner, times total_; the credits add up to 0
   size_t largestSingleOwnerCall_ = 1;  // bytes
 };

@@ -22,11 +22,12 @@ Rates ratesOf(const Roster& roster) {
   return rates;
 }
 
-// With many machines, the exchange path costs too many messages, so it is then used only if the
-// user sets BPS_DIRECT_BYTES.
-bool mayUseExchangePath(const Roster& roster) {
-  if (roster.settings.exchangeBytes == 0 || roster.machines.size() < 2) return false;
-  return roster.settings.exchangeBytes != Bytes::kMeasured || roster.machines.size() <= constants::kMaxExchangeMachines;
+// A chunk on the exchange path occupies memory for the contributions of all machines, so chunks are
+// smaller if there are more machines.
+size_t exchangeChunkBytes(const Roster& roster, size_t maxChunkBytes) {
+  const size_t machines = roster.machines.size();
+  if (roster.settings.exchangeBytes == 0 || machines < 2) return 0;
+  return std::min(maxChunkBytes, std::max(constants::kMinExchangeChunk, 2 * maxChunkBytes / machines));
 }
 
 }  // namespace
@@ -37,11 +38,11 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1;
   CutLimits& limits = plan.limits;
-  if (mayUseExchangePath(roster)) limits.exchangeMachines = roster.machines.size();
-  for (size_t endpoint = 0; endpoint < plan.weights.size(); ++endpoint)
-    plan.owners.push_back(network && (plan.weights[endpoint] > 0 || endpoint < limits.exchangeMachines));
-  limits.maxChunkBytes = std::min<size_t>(constants::kMaxChunkBytes, roster.settings.partitionBytes);
+  for (const uint64_t weight : plan.weights) plan.owners.push_back(network && weight > 0);
+  const size_t roundShare = std::max(constants::kMinChunkBytes, constants::kMaxRoundBytes / roster.machines.size());
+  limits.maxChunkBytes = std::min({constants::kMaxChunkBytes, roundShare, size_t{roster.settings.partitionBytes}});
   limits.targetChunkBytes = limits.maxChunkBytes;
+  limits.exchangeChunkBytes = exchangeChunkBytes(roster, limits.maxChunkBytes);
   plan.measureExchangePath = roster.settings.exchangeBytes == Bytes::kMeasured;
   plan.measureSingleOwnerPath = roster.settings.singleOwnerBytes == Bytes::kMeasured;
   limits.exchangeBytes = plan.measureExchangePath ? 0 : roster.settings.exchangeBytes;

@@ -25,66 +25,140 @@ double givenRate(const Roster& roster) {
   return least;
 }
 
+size_t machines(const JobPlan& plan) { return plan.shares.workers.size(); }
+
 size_t targetChunkBytes(double rate, const JobPlan& plan) {
+  const auto n = static_cast<double>(machines(plan));
   const auto most = static_cast<double>(plan.limits.targetChunkBytes);
   const double least = std::min<double>(2 * constants::kMinChunkBytes, most);
-  const double wanted = rate * constants::kRoundSeconds / static_cast<double>(plan.shares.workers.size());
-  return static_cast<size_t>(std::llround(std::clamp(wanted, least, most)));
+  return static_cast<size_t>(std::llround(std::clamp(rate * constants::kRoundSeconds / n, least, most)));
 }
 
-// Rounds the limit down to a power of two or to `most`, so that slightly different measured rates
-// give the same limit.
+// Returns a power of two, so that measurements that differ slightly give the same limit.
 size_t callLimit(double bytes, size_t most) {
-  return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(bytes));
+  return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(std::max(bytes, 0.0)));
 }
 
-size_t exchangeLimit(double rate, const JobPlan& plan, size_t smallCall) {
-  const auto n = static_cast<double>(plan.shares.workers.size());
-  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / rate);  // s per byte not hidden by receiving
-  const double secondsPerByte = (n - 1) * (n - 2) / (n * rate) + (n - 1) * exposedSum;
-  // With two machines, the exchange path sends no more bytes than the split path. The exchange path
-  // uses only one rail and no server.
-  const bool mayBeLarge = plan.shares.workers.size() == 2 && plan.shares.servers.empty() && plan.rails == 1;
-  return callLimit(constants::kHopSeconds / secondsPerByte, mayBeLarge ? constants::kMaxExchangeBytes : smallCall);
+size_t singleOwnerLimit(const NetworkCosts& costs, const JobPlan& plan, size_t smallCall) {
+  const double moreTraffic = 2.0 * static_cast<double>(machines(plan) - 1) - busiestTraffic(plan);
+  return callLimit((costs.split - costs.singleOwner) * costs.rate / moreTraffic, smallCall);
 }
+
+size_t exchangeLimit(const NetworkCosts& costs, const JobPlan& plan, size_t smallCall) {
+  const auto n = static_cast<double>(machines(plan));
+  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / costs.rate);  // see the header
+  if (machines(plan) == 2) {
+    // The exchange path uses one rail and no server.
+    const bool mayBeLarge = plan.shares.servers.empty() && plan.rails == 1;
+    return callLimit(constants::kHopSeconds / exposedSum, mayBeLarge ? constants::kMaxExchangeBytes : smallCall);
+  }
+  if (costs.exchange >= costs.singleOwner) return 0;
+  const double secondsPerByte = (n - 1 - busiestTraffic(plan)) / costs.rate + (n - 1) * exposedSum;
+  return callLimit((costs.split - costs.exchange) / secondsPerByte, smallCall);
+}
+
+size_t latencyBytes(const NetworkCosts& costs, const JobPlan& plan) {
+  return static_cast<size_t>(costs.singleOwner * costs.rate / static_cast<double>(machines(plan)));
+}
+
+// Measures the network with timed calls. Every measured time is the least of several probes.
+class Prober {
+ public:
+  Prober(const JobPlan& plan, const TimedCalls& run) : plan_(plan), run_(run), limits_(plan.limits) {
+    limits_.targetChunkBytes = std::min(constants::kProbeChunkBytes, plan.limits.targetChunkBytes);
+    limits_.exchangeBytes = limits_.singleOwnerBytes = 0;
+    limits_.chunkCostBytes = SIZE_MAX / 2;  // chunks of the target size
+  }
+
+  Status measureSmallCalls(NetworkCosts& costs) {
+    const size_t splitBytes = plan_.weights.size() * constants::kQuantumBytes;
+    BPS_TRY(smallCall(8, 8, 0));  // on new connections, the first call takes up to four times as long
+    costs.singleOwner = BPS_TRY(smallCall(8, 8, 0));
+    costs.split = BPS_TRY(smallCall(splitBytes, 0, 0));
+    if (limits_.exchangeChunkBytes > 0) costs.exchange = BPS_TRY(smallCall(8, 0, 8));
+    return {};
+  }
+
+  // Measures the rate with calls that take about kProbeSeconds. Calls with smaller chunks take
+  // longer by the cost of their messages, if messages are the limit.
+  Status measureLargeCalls(NetworkCosts& costs) {
+    size_t bytes = constants::kFirstProbeBytes;
+    // On a new connection, TCP needs a few round trips before it sends at full rate.
+    const double first = withoutLatency(BPS_TRY(run_(bytes, 1, limits_)), kSlowStartTrips * costs.singleOwner);
+    costs.rate = rateOf(bytes, first);
+    if (first >= constants::kProbeSeconds) return {};
+    const double wanted = static_cast<double>(bytes) * constants::kProbeSeconds / first;
+    bytes = static_cast<size_t>(std::min(wanted, static_cast<double>(constants::kMaxProbeBytes)));
+    limits_.targetChunkBytes = targetChunkBytes(costs.rate, plan_);
+    limits_.latencyBytes = latencyBytes(costs, plan_);
+    const double coarse = withoutLatency(BPS_TRY(fastest(bytes, 1)), costs.singleOwner);
+    costs.rate = rateOf(bytes, coarse);
+    const size_t coarseRounds = roundsOf(bytes);
+    const size_t least = std::min(constants::kMinChunkBytes, limits_.targetChunkBytes);
+    limits_.targetChunkBytes = std::max(least, limits_.targetChunkBytes / constants::kFineProbeChunks);
+    const double fine = withoutLatency(BPS_TRY(fastest(bytes, 1)), costs.singleOwner);
+    const size_t fineRounds = roundsOf(bytes);
+    if (fineRounds <= coarseRounds || fine - coarse < constants::kProbeNoise * coarse) return {};
+    const double round = (fine - coarse) / static_cast<double>(fineRounds - coarseRounds);
+    costs.message = std::max(costs.message, round / static_cast<double>(machines(plan_)));
+    costs.rate = rateOf(bytes, std::max(coarse / 4, coarse - round * static_cast<double>(coarseRounds)));
+    return {};
+  }
+
+ private:
+  static constexpr double kSlowStartTrips = 4;
+  // The time that a call's bytes took. A noisy latency must not make this time vanish.
+  static double withoutLatency(double seconds, double latency) { return std::max(seconds / 4, seconds - latency); }
+
+  Result<double> fastest(size_t bytes, int calls) {
+    double least = BPS_TRY(run_(bytes, calls, limits_));
+    for (int probe = 1; probe < constants::kProbes; ++probe)
+      least = std::min(least, BPS_TRY(run_(bytes, calls, limits_)));
+    return least;
+  }
+  Result<double> smallCall(size_t bytes, size_t singleOwnerBytes, size_t exchangeBytes) {
+    limits_.singleOwnerBytes = singleOwnerBytes;
+    limits_.exchangeBytes = exchangeBytes;
+    return fastest(bytes, constants::kSmallProbeCalls);
+  }
+  double rateOf(size_t bytes, double seconds) const {
+    return busiestTraffic(plan_) * static_cast<double>(bytes) / seconds;
+  }
+  size_t roundsOf(size_t bytes) const {
+    double share = 0;
+    for (const auto* shares : {&plan_.shares.workers, &plan_.shares.servers})
+      for (const double each : *shares) share = std::max(share, each);
+    return static_cast<size_t>(
+        std::ceil(share * static_cast<double>(bytes) / static_cast<double>(limits_.targetChunkBytes)));
+  }
+
+  const JobPlan& plan_;
+  const TimedCalls& run_;
+  CutLimits limits_;
+};
 
 }  // namespace
 
-Tuning tuningFor(double rate, const JobPlan& plan) {
-  Tuning tuning{plan.limits, plan.depth};
+Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan) {
+  Tuning tuning{plan.limits, costs};
   CutLimits& limits = tuning.limits;
-  const auto n = static_cast<double>(plan.shares.workers.size());
-  limits.targetChunkBytes = targetChunkBytes(rate, plan);
-  limits.chunkCostBytes = static_cast<size_t>(constants::kChunkHeaderBytes + constants::kMessageSeconds * rate);
-  const double window = constants::kWindowSeconds * rate / (n * static_cast<double>(limits.targetChunkBytes));
-  tuning.window = static_cast<size_t>(std::clamp<double>(window, constants::kMinWindow, constants::kMaxWindow));
+  limits.targetChunkBytes = targetChunkBytes(costs.rate, plan);
+  limits.chunkCostBytes = static_cast<size_t>(constants::kChunkHeaderBytes + costs.message * costs.rate);
+  limits.latencyBytes = latencyBytes(costs, plan);
   const size_t smallCall = std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
-  if (plan.measureSingleOwnerPath)
-    limits.singleOwnerBytes = callLimit(constants::kMessageSeconds * n / (n - 1) * rate, smallCall);
-  if (plan.measureExchangePath) limits.exchangeBytes = exchangeLimit(rate, plan, smallCall);
+  if (plan.measureSingleOwnerPath) limits.singleOwnerBytes = singleOwnerLimit(costs, plan, smallCall);
+  if (plan.measureExchangePath) limits.exchangeBytes = exchangeLimit(costs, plan, smallCall);
   return tuning;
 }
 
-Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCall& run) {
-  const double traffic = busiestTraffic(plan);
-  if (traffic == 0) return Tuning{plan.limits, plan.depth};
-  if (const double given = givenRate(roster); given > 0) return tuningFor(given, plan);
-  const auto rateOf = [&](size_t bytes, double seconds) { return traffic * static_cast<double>(bytes) / seconds; };
-
-  Tuning tuning{plan.limits, plan.depth};
-  tuning.limits.targetChunkBytes = std::min(constants::kProbeChunkBytes, plan.limits.targetChunkBytes);
-  const double first = BPS_TRY(run(constants::kFirstProbeBytes, tuning));
-  tuning = tuningFor(rateOf(constants::kFirstProbeBytes, first), plan);
-  if (first >= constants::kProbeSeconds) return tuning;
-
-  // The first call on new connections takes up to four times as long as later ones, so larger calls
-  // measure the rate again.
-  const double wanted = static_cast<double>(constants::kFirstProbeBytes) * constants::kProbeSeconds / first;
-  const size_t bytes =
-      wanted < static_cast<double>(constants::kMaxProbeBytes) ? static_cast<size_t>(wanted) : constants::kMaxProbeBytes;
-  double fastest = BPS_TRY(run(bytes, tuning));
-  for (int probe = 1; probe < constants::kProbes; ++probe) fastest = std::min(fastest, BPS_TRY(run(bytes, tuning)));
-  return tuningFor(rateOf(bytes, fastest), plan);
+Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCalls& run) {
+  if (busiestTraffic(plan) == 0) return Tuning{plan.limits, {}};
+  Prober prober(plan, run);
+  NetworkCosts costs;
+  BPS_TRY(prober.measureSmallCalls(costs));
+  costs.rate = givenRate(roster);
+  if (costs.rate == 0) BPS_TRY(prober.measureLargeCalls(costs));
+  return tuningFor(costs, plan);
 }
 
 Blob encodeSeconds(double seconds) { return WireWriter().put(seconds).bytes(); }

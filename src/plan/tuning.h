@@ -1,22 +1,27 @@
-// Tuning: how calls are cut and how many rounds are in flight, derived from the rate of the slowest
-// NIC. All functions are pure.
+// Tuning: how calls are cut and which path they take, derived from a few measured numbers by
+// formulas that are the same at every rate. All functions are pure.
 //
-// The formulas have four inputs: the rate B in bytes per second, the cost of a message, the cost of
-// a hop, and the rate at which a machine sums. The last three inputs are in constants.h. n is the
-// number of worker machines.
+// n is the number of worker machines. The inputs are the members of NetworkCosts: the rate B of the
+// slowest NIC, the time of the smallest call on each path, and the cost of a message.
 //
-//   chunk of the largest share <= kRoundSeconds B / n   One chunk of every machine may wait at an owner's port.
-//   cost of a chunk            = kChunkHeaderBytes + kMessageSeconds B      in bytes; see cutter.h
-//   window                     = kWindowSeconds B / (n chunk) rounds        kMinWindow at least, kMaxWindow at most
+//   chunk of the largest share <= kRoundSeconds B / n, kMaxRoundBytes / n
+//       One chunk of every machine may wait at an owner's port. So a round fills the port's queue
+//       for at most kRoundSeconds.
+//   cost of a chunk = kChunkHeaderBytes + message B    in bytes; see cutter.h
+//   bytes of a latency = singleOwner B / n             of one owner's chunks; see cutter.h
 //
 // A small call may send more bytes in order to save messages and hops. Each path limit is the call
-// size b for which the path takes as long as the split path:
+// size b for which the path takes as long as the split path. The split path takes t b/B plus the
+// time of its smallest call, where t is the number of bytes that the busiest NIC sends for one byte
+// of a buffer.
 //
-//   The single-owner path takes 2(n-1)b/B instead of 2(n-1)b/nB, and saves n-1 messages each way.
-//   The exchange path takes (n-1)b/B instead of 2(n-1)b/nB, and saves a hop. Summation takes (n-1)b/S
+//   The single-owner path takes 2(n-1)b/B plus the time of its smallest call.
+//   The exchange path takes (n-1)b/B plus the time of its smallest call. Summation takes (n-1)b/S
 //   more, where S is kSumRate. If S > B, summation overlaps with receiving and costs no time.
+//   If its smallest call takes longer than that of the single-owner path, it is not used. Two
+//   machines always use it, because it sends no more bytes than the split path and saves a hop.
 //
-// The rate comes from BPS_BANDWIDTH if all machines set it. Otherwise the rate is measured: at the
+// The rate comes from BPS_BANDWIDTH if all machines set it. The other inputs are measured: at the
 // end of its start, a communicator makes all-reduces that every rank times. All ranks use the time
 // of the slowest rank, so all ranks derive the same tuning.
 #pragma once
@@ -27,23 +32,28 @@
 
 namespace bps {
 
-struct Tuning {
-  CutLimits limits;
-  size_t window = 1;  // rounds in flight on one lane, at most JobPlan::depth
+struct NetworkCosts {
+  double rate = 0;                                  // bytes per second
+  double singleOwner = 0, split = 0, exchange = 0;  // seconds of the smallest call
+  double message = constants::kMessageSeconds;      // seconds
 };
 
-// Returns plan.limits with the values that follow from the rate. Limits that the user has set do
+struct Tuning {
+  CutLimits limits;
+  NetworkCosts costs;  // the rate is 0 if there is no network
+};
+
+// Returns plan.limits with the values that follow from the costs. Limits that the user has set do
 // not change.
-Tuning tuningFor(double bytesPerSecond, const JobPlan& plan);
+Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan);
 
-// Runs one all-reduce of `bytes` on all ranks. Returns the time of the slowest rank in seconds,
-// which is the same number on all ranks.
-using TimedCall = std::function<Result<double>(size_t bytes, const Tuning& tuning)>;
-// Returns the tuning for the rate that all machines give. If a machine gives no rate, measures the
-// rate with a few timed calls.
-Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCall& run);
+// Runs `calls` all-reduces of `bytes` one after the other on all ranks. Returns the mean time of a
+// call on the slowest rank in seconds, which is the same number on all ranks.
+using TimedCalls = std::function<Result<double>(size_t bytes, int calls, const CutLimits& limits)>;
+// Measures what is not given, and returns the tuning for it.
+Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCalls& run);
 
-// encodeSeconds() encodes the time that a rank brings to the gather after a timed call.
+// encodeSeconds() encodes the time that a rank brings to the gather after timed calls.
 // slowestSeconds() returns the longest time. If a rank sent no valid time, the error names this
 // rank.
 Blob encodeSeconds(double seconds);

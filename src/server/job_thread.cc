@@ -193,7 +193,6 @@ void JobThread::sleepUntilEvent() {
   constexpr std::chrono::milliseconds kSetUp(1), kUntilRung(3600000);
   const std::chrono::milliseconds most = settingUp ? kSetUp : busy ? kJobCheckInterval : kUntilRung;
   const Status slept = waiter_.sleep(most);
-  bell_.clear();
   if (!slept.ok()) logWarn(Subsystem::kServer, "{}", slept.message());
 }
 

@@ -29,13 +29,14 @@ Status checkRound(const std::vector<Contribution>& round, const std::function<st
   const Contribution& first = round.front();
   for (size_t m = 1; m < round.size(); ++m) {
     const Contribution& other = round[m];
-    if (!other.call.sameCall(first.call))
-      return failure(Code::kInvalidUsage, "ranks disagree: {} called {}, but {} called {}", nameOf(0),
-                     describe(first.call), nameOf(m), describe(other.call));
-    if (other.bytes != first.bytes || other.usesExchangePath != first.usesExchangePath)
-      return failure(Code::kInternal, "{} pushed {} bytes{} of {}, but {} pushed {}{}", nameOf(0), first.bytes,
-                     first.usesExchangePath ? " (exchange path)" : "", describe(first.call), nameOf(m), other.bytes,
-                     other.usesExchangePath ? " (exchange path)" : "");
+    if (!other.call.sameCall(first.call)) {
+      const auto [firstText, otherText] = describeDifference(first.call, other.call);
+      return failure(Code::kInvalidUsage, "ranks disagree: {} called {}, but {} called {}", nameOf(0), firstText,
+                     nameOf(m), otherText);
+    }
+    if (other.bytes != first.bytes)
+      return failure(Code::kInternal, "{} pushed {} bytes of {}, but {} pushed {}", nameOf(0), first.bytes,
+                     describe(first.call), nameOf(m), other.bytes);
   }
   return {};
 }

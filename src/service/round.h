@@ -17,7 +17,6 @@ struct Contribution {
   CallInfo call;
   const void* data = nullptr;
   size_t bytes = 0;
-  bool usesExchangePath = false;  // see DataHeader
   // True if `data` is the sum of several ranks. Scalars and the division of a float average are
   // then already applied to it.
   bool summed = false;

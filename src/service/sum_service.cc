@@ -32,12 +32,6 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
 void SumService::offer(const LocalChunk& chunk) {
   local_.push_back(chunk);
   ++offered_;
-  expected_.reset();
-  wantPushes();
-}
-
-void SumService::expect(const LocalChunk& chunk) {
-  expected_ = chunk;
   wantPushes();
 }
 
@@ -45,22 +39,15 @@ void SumService::expect(const LocalChunk& chunk) {
 // Their data can wait in the connections. Threads that wait for another owner's answer then need
 // not test these connections.
 void SumService::wantPushes() {
-  const bool wanted = !spec_.local || !local_.empty() || expected_.has_value();
+  const bool wanted = !spec_.local || !local_.empty();
   if (wanted == wantsPushes_) return;
   wantsPushes_ = wanted;
-  for (auto& lane : inbound_) {
-    if (lane == nullptr) continue;
-    lane->comm().setNeeded(wanted);
-    if (wanted) lane->comm().setAwake(true);
-  }
+  for (auto& lane : inbound_)
+    if (lane != nullptr) lane->comm().setNeeded(wanted);
 }
 
 bool SumService::contributed(size_t machine) const {
   return inbound_[machine] ? inbound_[machine]->arrived() > summed_ : offered_ > summed_;
-}
-
-bool SumService::hasCall(size_t machine) const {
-  return contributed(machine) || (!inbound_[machine] && expected_.has_value());
 }
 
 // True if the calls of all machines can be compared. The comment in sum_service.h says when.
@@ -73,27 +60,21 @@ bool SumService::comparable() const {
 
 Result<bool> SumService::stepRound() {
   for (size_t m = 0; m < spec_.machines; ++m)
-    if (!hasCall(m)) return false;
-  if (!comparable()) return false;
-  const bool offered = !spec_.local || !local_.empty();
-  if (offered && !nextUsesExchangePath() && !resultSlotFree()) return false;
+    if (!contributed(m)) return false;
+  if (!comparable() || !resultSlotFree()) return false;
   for (size_t m = 0; m < spec_.machines; ++m) {
     round_[m] = contribution(m);
     round_[m].summed = spec_.summed[m];
   }
   BPS_TRY(checkRound(round_, spec_.nameOf));
-  if (offered) BPS_TRY(sumRound());
-  return offered;
+  sumRound();
+  return true;
 }
 
-// True if the next local chunk takes the exchange path. If the machines disagree on this,
-// checkRound() fails.
-bool SumService::nextUsesExchangePath() const { return spec_.local && local_.front().usesExchangePath; }
-
-bool SumService::resultSlotFree() const { return answered_ - answeredByAll() < spec_.depth; }
+bool SumService::resultSlotFree() const { return summed_ - answeredByAll() < spec_.depth; }
 
 uint64_t SumService::answeredByAll() const {
-  uint64_t least = answered_;
+  uint64_t least = summed_;
   for (const auto& lane : answers_)
     if (lane != nullptr) least = std::min(least, lane->done());
   return least;
@@ -114,30 +95,12 @@ bool SumService::answersFromTarget() const {
 }
 
 Contribution SumService::contribution(size_t machine) const {
-  if (!inbound_[machine]) {
-    const LocalChunk& local = local_.empty() ? *expected_ : local_.front();
-    return {local.call, local.source, local.bytes, local.usesExchangePath};
-  }
-  return inbound_[machine]->contribution(summed_);
+  if (inbound_[machine]) return inbound_[machine]->contribution(summed_);
+  const LocalChunk& local = local_.front();
+  return {local.call, local.source, local.bytes};
 }
 
-Status SumService::sumRound() {
-  if (!round_[0].usesExchangePath) sumForAll();
-  else if (spec_.local) sum_.run(round_, local_.front().target);
-  else
-    return failure(Code::kRemote, "received {} on the exchange path, which servers do not use",
-                   describe(round_[0].call));
-  if (spec_.local) {
-    retireAfterAnswer_.push_back(!round_[0].usesExchangePath && answersFromTarget() ? answered_ : 0);
-    local_.pop_front();
-  }
-  wantPushes();
-  bytesSummed_ += round_[0].bytes * spec_.machines;
-  ++summed_;
-  return {};
-}
-
-void SumService::sumForAll() {
+void SumService::sumRound() {
   const size_t bytes = round_[0].bytes;
   const bool inPlace = answersFromTarget();
   uint8_t* result = inPlace ? static_cast<uint8_t*>(local_.front().target) : resultSlot();
@@ -146,8 +109,13 @@ void SumService::sumForAll() {
   if (spec_.checksum) checksum = crc32c(result, bytes);
   for (auto& lane : answers_)
     if (lane != nullptr) lane->push(result, bytes, checksum);
-  if (spec_.local && !inPlace && bytes > 0) std::memcpy(local_.front().target, result, bytes);
-  ++answered_;
+  bytesSummed_ += bytes * spec_.machines;
+  ++summed_;
+  if (!spec_.local) return;
+  if (!inPlace && bytes > 0) std::memcpy(local_.front().target, result, bytes);
+  retireAfterAnswer_.push_back(inPlace ? summed_ : 0);
+  local_.pop_front();
+  wantPushes();
 }
 
 Result<bool> SumService::step() {

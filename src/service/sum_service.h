@@ -6,8 +6,7 @@
 // needs no look-up and no reordering. When all machines have contributed to a round, the service
 // sums it, in machine order and with one rounding. The service then sends the sum to all machines.
 // The results lie in a ring of `depth` slots. A slot is reused when all machines have taken its
-// answer; this is the only flow control. A round on the exchange path is summed for the local
-// machine only, and its sum is not sent.
+// answer; this is the only flow control.
 //
 // For every machine m except the local one: inbound[m].arrived() >= rounds summed >= rounds
 // answered by all.
@@ -75,7 +74,6 @@ struct LocalChunk {
   const void* source = nullptr;
   void* target = nullptr;
   size_t bytes = 0;
-  bool usesExchangePath = false;  // if true, each machine sums the chunk for itself
 };
 
 class SumService {
@@ -95,10 +93,6 @@ class SumService {
 
   bool canOffer() const { return offered_ - summed_ < spec_.depth; }
   void offer(const LocalChunk& chunk);
-  // Announces the next local chunk. The machine offers this chunk after it has sent the
-  // contribution to the other machines. The service compares the chunk's call at once, because
-  // machines that disagree may never receive the contribution.
-  void expect(const LocalChunk& chunk);
   // Returns the number of local chunks whose sum is in their target and whose target is no longer
   // read.
   uint64_t retired();
@@ -119,19 +113,16 @@ class SumService {
         round_(spec_.machines),
         sum_(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads) {}
   bool contributed(size_t machine) const;
-  bool hasCall(size_t machine) const;
   bool comparable() const;
   Result<bool> stepRound();
   Contribution contribution(size_t machine) const;
-  Status sumRound();
+  void sumRound();
   void logWaiting(const CallInfo& call) const;
   void wantPushes();
-  bool nextUsesExchangePath() const;
   bool resultSlotFree() const;
-  uint8_t* resultSlot() const { return results_.data() + answered_ % spec_.depth * spec_.maxChunkBytes; }
+  uint8_t* resultSlot() const { return results_.data() + summed_ % spec_.depth * spec_.maxChunkBytes; }
   bool answersFromTarget() const;
   uint64_t answeredByAll() const;
-  void sumForAll();
 
   ServiceSpec spec_;
   // Declared before the connections, which use this memory until they close.
@@ -146,9 +137,7 @@ class SumService {
   std::vector<Contribution> round_;
   RoundSum sum_;
   bool wantsPushes_ = true;
-  std::optional<LocalChunk> expected_;  // a chunk that is announced but not offered
   uint64_t offered_ = 0, summed_ = 0;
-  uint64_t answered_ = 0;  // number of rounds summed for all machines
   std::optional<size_t> failedMachine_;
   Deadline waitDeadline_ = Deadline::never();
   uint64_t watchedRound_ = 0;

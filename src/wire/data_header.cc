@@ -1,6 +1,8 @@
 #include "src/wire/data_header.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
@@ -8,8 +10,8 @@
 namespace bps {
 namespace {
 
-constexpr uint8_t kVersion = 4;
-constexpr uint8_t kFirst = 1, kScalar = 2, kExchangePath = 4, kByGpuGroups = 8, kPayload = 16, kAllFlags = 31;
+constexpr uint8_t kVersion = 5;
+constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kFused = 16, kAllFlags = 31;
 constexpr uint8_t kTypes = 12, kOps = 6;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -29,6 +31,7 @@ enum Offset : size_t {
   kAtScalar = 26,
 };
 constexpr size_t kCheckBytes = sizeof(uint32_t);
+constexpr size_t kFusedEntryBytes = sizeof(uint16_t) + sizeof(uint8_t);
 
 template <class T>
 void store(uint8_t* at, T value) {
@@ -53,12 +56,71 @@ size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
   return size + kCheckBytes;
 }
 
+size_t storeFused(const FusedCalls& calls, uint8_t* bytes, size_t size) {
+  bytes[size++] = static_cast<uint8_t>(calls.size());
+  for (const FusedCalls::Entry& entry : calls) {
+    store(bytes + size, entry.count);
+    bytes[size + sizeof entry.count] = entry.distance;
+    size += kFusedEntryBytes;
+  }
+  return size;
+}
+
+Status loadFused(CallInfo& call, const uint8_t* at) {
+  uint64_t count = 0;
+  const size_t calls = *at++;
+  for (size_t i = 0; i < calls; ++i, at += kFusedEntryBytes) {
+    const FusedCalls::Entry entry{load<uint16_t>(at), at[sizeof(uint16_t)]};
+    if ((entry.distance == 0) != (i == 0))
+      return failure(Code::kRemote, "chunk header of a fused call with invalid call numbers");
+    count += entry.count;
+    call.fused.add(entry);
+  }
+  if (count == call.count) return {};
+  return failure(Code::kRemote, "chunk header of a fused call of {} elements, whose calls have {}", call.count, count);
+}
+
+// The calls in a fused call, or the call itself.
+std::vector<CallInfo> applicationCalls(const CallInfo& call) {
+  CallInfo one = call;
+  one.fused = {};
+  std::vector<CallInfo> calls;
+  for (const FusedCalls::Entry& entry : call.fused) {
+    one.number += entry.distance;
+    one.count = entry.count;
+    calls.push_back(one);
+  }
+  if (calls.empty()) calls.push_back(one);
+  return calls;
+}
+
 }  // namespace
 
 std::string describe(const CallInfo& call) {
-  return fmt::format("all-reduce #{} of {} {}, {}{}", call.number, call.count,
-                     call.type < kTypes ? kTypeNames[call.type] : "?", call.op < kOps ? kOpNames[call.op] : "?",
+  const std::vector<CallInfo> calls = applicationCalls(call);
+  const std::string number = calls.size() == 1 ? fmt::format("all-reduce #{}", call.number)
+                                               : fmt::format("{} fused all-reduces, #{} to #{},", calls.size(),
+                                                             calls.front().number, calls.back().number);
+  return fmt::format("{} of {} {}, {}{}", number, call.count, call.type < kTypes ? kTypeNames[call.type] : "?",
+                     call.op < kOps ? kOpNames[call.op] : "?",
                      call.byGpuGroups ? ", on device memory by NCCL inside machines" : "");
+}
+
+std::pair<std::string, std::string> describeDifference(const CallInfo& a, const CallInfo& b) {
+  const std::vector<CallInfo> inA = applicationCalls(a), inB = applicationCalls(b);
+  const auto [atA, atB] = std::mismatch(inA.begin(), inA.end(), inB.begin(), inB.end(),
+                                        [](const CallInfo& x, const CallInfo& y) { return x.sameCall(y); });
+  const bool endA = atA == inA.end(), endB = atB == inB.end();
+  if (endA && endB) return {describe(a), describe(b)};
+  if (!endA && !endB && atA->number == atB->number) return {describe(*atA), describe(*atB)};
+  // The other rank made this call with another type or operation, in no group or not at all.
+  const bool extraInA = endB || (!endA && atA->number < atB->number);
+  const CallInfo& extra = extraInA ? *atA : *atB;
+  std::pair<std::string, std::string> texts{
+      fmt::format("{}, in a group with #{}", describe(extra), a.number),
+      fmt::format("{}, not in a group with this #{}", describe(inA.front()), extra.number)};
+  if (!extraInA) std::swap(texts.first, texts.second);
+  return texts;
 }
 
 uint32_t historyAfter(const CallInfo& call) {
@@ -67,17 +129,21 @@ uint32_t historyAfter(const CallInfo& call) {
   bytes[8] = call.type;
   bytes[9] = call.op;
   bytes[10] = call.byGpuGroups ? 1 : 0;
-  return crc32c(bytes.data(), bytes.size(), call.history);
+  const uint32_t history = crc32c(bytes.data(), bytes.size(), call.history);
+  if (call.fused.empty()) return history;
+  std::array<uint8_t, kDataFusedBytes> fused;
+  return crc32c(fused.data(), storeFused(call.fused, fused.data(), 0), history);
 }
 
 size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   uint8_t* at = bytes.data();
   const bool scalar = header.first && header.call.hasScalar;
+  const bool fused = header.first && !header.call.fused.empty();
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
-  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
-                                      (header.usesExchangePath ? kExchangePath : 0) | (byGpuGroups ? kByGpuGroups : 0) |
-                                      (header.payload ? kPayload : 0));
+  at[kAtFlags] =
+      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (byGpuGroups ? kByGpuGroups : 0) |
+                           (fused ? kFused : 0) | (header.payload ? kPayload : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return seal(header, bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
@@ -85,6 +151,7 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   at[kAtType] = header.call.type;
   at[kAtOp] = header.call.op;
   store(at + kAtHistory, header.call.history);
+  if (fused) return seal(header, bytes, storeFused(header.call.fused, at, kAtScalar));
   if (!scalar) return seal(header, bytes, kAtScalar);
   store(at + kAtScalar, header.call.scalar);
   return seal(header, bytes, kAtScalar + sizeof(uint64_t));
@@ -105,12 +172,17 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   DataHeader header;
   header.sequence = load<uint16_t>(at + kAtSequence);
   header.first = (flags & kFirst) != 0;
-  header.usesExchangePath = (flags & kExchangePath) != 0;
   header.call.hasScalar = (flags & kScalar) != 0;
   header.call.byGpuGroups = (flags & kByGpuGroups) != 0;
-  if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byGpuGroups) && !header.first))
+  const bool fused = (flags & kFused) != 0;
+  if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byGpuGroups || fused) && !header.first) ||
+      (fused && header.call.hasScalar))
     return failure(Code::kRemote, "chunk header with invalid flags {:#x}", flags);
-  const size_t withCall = header.call.hasScalar ? kDataCallBytes + sizeof(uint64_t) : kDataCallBytes;
+  const size_t calls = fused && bytes.size() > kDataCallBytes ? at[kAtScalar] : 0;
+  if (fused && (calls < 2 || calls > FusedCalls::kMaxCalls))
+    return failure(Code::kRemote, "chunk header of {} fused calls", calls);
+  const size_t withCall = kDataCallBytes + (header.call.hasScalar ? sizeof(uint64_t) : 0) +
+                          (fused ? sizeof(uint8_t) + calls * kFusedEntryBytes : 0);
   const bool withPayload = (flags & kPayload) != 0;
   const size_t size = (header.first ? withCall : kDataShortHeaderBytes) + (withPayload ? kCheckBytes : 0);
   if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, expected {}", bytes.size(), size);
@@ -122,6 +194,7 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.call.op = at[kAtOp];
   header.call.history = load<uint32_t>(at + kAtHistory);
   if (header.call.hasScalar) header.call.scalar = load<uint64_t>(at + kAtScalar);
+  if (fused) BPS_TRY(loadFused(header.call, at + kAtScalar));
   if (header.call.type >= kTypes || header.call.op >= kOps)
     return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type,
                    header.call.op);

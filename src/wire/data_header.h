@@ -3,10 +3,13 @@
 // A push connection carries two messages for every chunk: the header and the payload, which may be empty. The chunks
 // are in the order of the lane. The header of the first chunk of a call describes the call, so that the owner can
 // compare the calls of all machines. The later chunks of the call have short headers. An answer connection also carries
-// a header and a payload for every chunk, but only short headers.
+// a header and a payload for every chunk, but only short headers. On the exchange path, one message carries the headers
+// of several contributions (comm/lanes/exchange_step.h).
 //
 //   version u8 | flags u8 | sequence number of the chunk on its connection, modulo 2^16, u16     (little endian)
-//   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32 | scalar u64 (optional)
+//   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32
+//   with a scalar: scalar u64
+//   for a fused call: number of calls in it u8 | for each of them: count u16, distance u8 (see FusedCalls)
 //   with BPS_CHECKSUM=1: CRC32C of the payload u32
 //   CRC32C of the preceding header bytes u32
 //
@@ -19,14 +22,18 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "src/base/status.h"
+#include "src/wire/fused_calls.h"
 
 namespace bps {
 
 inline constexpr size_t kDataShortHeaderBytes = 4 + 4;                // without a call
 inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 22;  // with a call
-inline constexpr size_t kDataHeaderBytes = kDataCallBytes + 8 + 4;    // with a call, a scalar and a payload checksum
+inline constexpr size_t kDataFusedBytes = 1 + FusedCalls::kMaxCalls * 3;
+// With a call, a scalar or the calls of a fused call, and a payload checksum.
+inline constexpr size_t kDataHeaderBytes = kDataCallBytes + kDataFusedBytes + 4;
 
 // One collective call as a machine issued it. The CallInfo of all machines must agree in all fields except the scalar.
 struct CallInfo {
@@ -41,13 +48,17 @@ struct CallInfo {
   bool byGpuGroups = false;
   // The checksum of all previous calls. See historyAfter().
   uint32_t history = 0;
+  // The calls in a fused call. `number` is then the number of the first of them, and `count` is their sum.
+  FusedCalls fused = {};
 
   // True if the two calls have the same number and the same previous calls.
   bool samePosition(const CallInfo& other) const { return number == other.number && history == other.history; }
   bool sameCall(const CallInfo& other) const {
     return number == other.number && count == other.count && type == other.type && op == other.op &&
-           byGpuGroups == other.byGpuGroups;
+           byGpuGroups == other.byGpuGroups && fused == other.fused;
   }
+  // The number of calls that the application has made.
+  uint64_t calls() const { return fused.empty() ? 1 : fused.size(); }
   // The number of elements that this communicator moves for the call.
   uint64_t elementsMoved() const { return byGpuGroups ? 0 : count; }
 };
@@ -62,11 +73,13 @@ uint32_t historyAfter(const CallInfo& call);
 // Describes a call for error texts, for example "all-reduce #7 of 1000 float32, sum".
 std::string describe(const CallInfo& call);
 
+// Describes two calls that have the same position but are not the same call. In fused calls, names the first call on
+// which the two lists differ.
+std::pair<std::string, std::string> describeDifference(const CallInfo& a, const CallInfo& b);
+
 struct DataHeader {
   uint16_t sequence = 0;  // lower 16 bits of the chunk's number on this connection; numbers start at 0
   bool first = false;     // true if `call` is present; false for a later chunk of the previous chunk's call
-  // If true, the chunk has no answer: every machine sends this chunk to every other machine and sums for itself.
-  bool usesExchangePath = false;
   CallInfo call;
   std::optional<uint32_t> payload = std::nullopt;  // checksum of the payload if BPS_CHECKSUM=1
 

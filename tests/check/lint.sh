@@ -53,7 +53,7 @@ lint() {
 # that replace another file, are modules of their own.
 batches() {
   product | grep '\.cc$' | awk '{
-    match($0, /^(tools\/[^\/]*|perf\/(app|peers|bench_cpu_reduce)|net_plugin\/verbs\/without|[^\/]*)\//)
+    match($0, /^(tools\/[^\/]*|perf\/(app|delay_line|peers|bench_cpu_reduce)|net_plugin\/verbs\/without|[^\/]*)\//)
     module = /^perf\/peers\// ? $0 : substr($0, 1, RLENGTH)
     batch = module " " int(count[module] / 34)
     count[module]++

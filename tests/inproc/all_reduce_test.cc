@@ -174,8 +174,8 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, AllReduce,
                          testing::Values(Shape{1, 0, 1}, Shape{2, 0, 1}, Shape{2, 1, 1}, Shape{3, 0, 1}, Shape{3, 2, 1},
-                                         Shape{3, 3, 1}, Shape{4, 1, 1}, Shape{2, 4, 1}, Shape{4, 0, 4}, Shape{4, 1, 2},
-                                         Shape{6, 2, 2}, Shape{5, 1, 2}),
+                                         Shape{3, 3, 1}, Shape{4, 1, 1}, Shape{2, 4, 1}, Shape{5, 0, 1}, Shape{4, 0, 4},
+                                         Shape{4, 1, 2}, Shape{6, 2, 2}, Shape{5, 1, 2}),
                          shapeName);
 
 // A caller that waits for one call moves all calls. When a caller stops waiting, the calls that

@@ -78,20 +78,26 @@ TEST_P(Disagreement, ExchangePathCallAndLargerCallFailAllRanks) {
 }
 
 TEST_P(Disagreement, DifferentTypesAndOperationsFailAllRanks) {
-  const auto outcomes = run([](Communicator& comm) -> Status {
-    std::vector<double> memory(100000, 1);
-    return call(comm, memory, 1000, comm.rank() == 0 ? DataType::kInt64 : DataType::kFloat64,
-                comm.rank() == 0 ? CallOp::kMax : CallOp::kSum);
-  });
-  expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "#0 of 1000 int64, max", "#0 of 1000 float64, sum"});
+  for (const uint64_t exchangeBytes : {0UL, 1UL << 30}) {
+    exchangeBytes_ = exchangeBytes;
+    const auto outcomes = run([](Communicator& comm) -> Status {
+      std::vector<double> memory(100000, 1);
+      return call(comm, memory, 1000, comm.rank() == 0 ? DataType::kInt64 : DataType::kFloat64,
+                  comm.rank() == 0 ? CallOp::kMax : CallOp::kSum);
+    });
+    expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "#0 of 1000 int64, max", "#0 of 1000 float64, sum"});
+  }
 }
 
 TEST_P(Disagreement, ZeroAndNonzeroCountsFailAllRanks) {
-  const auto outcomes = run([](Communicator& comm) -> Status {
-    std::vector<double> memory(100000, 1);
-    return call(comm, memory, comm.rank() == 0 ? 0 : 70000, DataType::kFloat64);
-  });
-  expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "of 0 float64", "of 70000 float64"});
+  for (const uint64_t exchangeBytes : {0UL, 4096UL, 1UL << 30}) {
+    exchangeBytes_ = exchangeBytes;
+    const auto outcomes = run([](Communicator& comm) -> Status {
+      std::vector<double> memory(100000, 1);
+      return call(comm, memory, comm.rank() == 0 ? 0 : 70000, DataType::kFloat64);
+    });
+    expectAll(outcomes, Code::kInvalidUsage, {"rank 0 (", "of 0 float64", "of 70000 float64"});
+  }
 }
 
 TEST_P(Disagreement, AbortIsReportedToAllRanks) {
@@ -181,8 +187,8 @@ std::string shapeName(const testing::TestParamInfo<Shape>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Disagreement,
-                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{2, 0, 2}, Shape{4, 1, 2},
-                                         Shape{4, 1, 2, 2}),
+                         testing::Values(Shape{3, 0, 1}, Shape{3, 1, 1}, Shape{3, 3, 1}, Shape{5, 0, 1}, Shape{2, 0, 2},
+                                         Shape{4, 1, 2}, Shape{4, 1, 2, 2}),
                          shapeName);
 
 }  // namespace

@@ -24,11 +24,21 @@ nothing_left() {
 }
 allowed=$(cat $ALLOWED)
 
-# A usage error is one line that names the error.
-"$CLUSTER" --build "$BUILD" -n 2 -k 0 -r fast -b 1M > "$WORK/out" 2> "$WORK/err"
-status=$?
-[ $status = 2 ] || fail "-r fast: status $status"
-[ "$(wc -l < "$WORK/err")" = 1 ] && grep -q "'fast' is not a rate" "$WORK/err" || fail "-r fast: $(cat "$WORK/err")"
+# A usage error is one line that names the error: refuses ERROR OPTION...
+refuses() {
+  "$CLUSTER" --build "$BUILD" -n 2 -k 0 -r 200M -b 1M "${@:2}" > "$WORK/out" 2> "$WORK/err"
+  status=$?
+  [ $status = 2 ] || fail "${*:2}: status $status"
+  [ "$(wc -l < "$WORK/err")" = 1 ] && grep -q -- "$1" "$WORK/err" || fail "${*:2}: $(cat "$WORK/err")"
+}
+refuses "'fast' is not a rate" -r fast
+refuses "--rtt: 'soon' is not a time from 0.01 to 1000 (ms" --rtt soon
+refuses "--rtt: '0' is not a time" --rtt 0
+refuses "--rtt: '1001' is not a time" --rtt 1001
+refuses "--queue: '-5' is not a time from 0.1 to 10000 (ms" --queue=-5
+mkdir -p "$WORK/no_delay_line/bin"
+ln -s "$(realpath "$BUILD")"/bin/bps-* "$WORK/no_delay_line/bin"
+refuses "--rtt: .*delay-line is not there" --rtt 1 --build "$WORK/no_delay_line"
 
 run -k 0,1 -b 1M --iters 5 --json "$WORK/result.json" --plot "$WORK/plot.png"
 wait "$PID"
@@ -71,7 +81,40 @@ if len(percents) != 2 * (2 * 2 + 1) or not 97 < min(percents) <= max(percents) <
     sys.exit(f"percent of the plan's bytes: {percents}")
 PYTHON
 
-run -k 1 -b 64M
+# With latency, the results and the bytes of the NICs stay right, and the measured round trip is the requested one.
+latency=(--rtt 5)
+if ! [ -w /dev/net/tun ]; then
+  echo "(--rtt: skipped: no /dev/net/tun)"
+  latency=()
+else
+  run -k 1 -b 1M --iters 5 --rtt 5 --queue 30 --json "$WORK/result.json"
+  wait "$PID" || fail "--rtt: status $?: $(cat "$WORK/err")"
+  nothing_left "after a run with --rtt"
+  grep -q "^# round trip measured: 5\.[0-9]* ms" "$WORK/out" || fail "--rtt 5: $(cat "$WORK/out")"
+  grep -q "^# queues of 30 ms.* 750000 bytes = 30 ms" "$WORK/out" || fail "--queue 30: $(cat "$WORK/out")"
+  python3 - "$WORK/result.json" <<'PYTHON' || fail "--rtt 5: $(cat "$WORK/out")"
+import json, sys
+result = json.load(open(sys.argv[1]))
+row = result["rows"][0]
+percents = [value for nic in row["nic_percent"] for value in nic.values()]
+if not 0.005 <= result["round_trip_seconds"] <= 1.1 * 0.005 + 0.0003:
+    sys.exit(f"a round trip of {result['round_trip_seconds']} s")
+if 8 * result["goodput_bytes_per_second"]["200000000"] < 0.8 * 200e6:
+    sys.exit("a plain stream does not reach the links' rate")
+if len(percents) != 6 or not 97 < min(percents) <= max(percents) < 104 or row["delay_line_cpu_seconds"] <= 0:
+    sys.exit(f"percent of the plan's bytes: {percents}, CPU time: {row['delay_line_cpu_seconds']} s")
+PYTHON
+  # The reason for a skip names the missing device.
+  if unshare -m mount -t tmpfs none /dev/net 2> /dev/null; then
+    unshare -m sh -c 'mount -t tmpfs none /dev/net && exec "$@"' sh \
+      "$CLUSTER" --build "$BUILD" -n 2 -k 0 -r 200M -b 4 --rtt 5 > "$WORK/out" 2> "$WORK/err"
+    status=$?
+    [ $status = 77 ] && grep -q "skipped: --rtt needs /dev/net/tun: No such file" "$WORK/err" ||
+      fail "without /dev/net/tun: status $status: $(cat "$WORK/err")"
+  fi
+fi
+
+run -k 1 -b 64M "${latency[@]}"
 wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
 kill -INT "$PID"; kill -TERM "$PID"  # the second signal has no effect
 wait "$PID"
@@ -80,7 +123,7 @@ status=$?
 nothing_left "after SIGINT"
 
 # The next run removes the leftovers of a killed run.
-run -k 1 -b 64M
+run -k 1 -b 64M "${latency[@]}"
 wait_for 15 measures || fail "bps-perf did not start: $(cat "$WORK/err")"
 kill -KILL "$PID"
 wait "$PID" 2>/dev/null

@@ -12,7 +12,7 @@ std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
       chunks.push_back({ChunkRef::kExchangePath, range.offset * elementBytes, range.count * elementBytes,
                         static_cast<uint32_t>(round)});
     }
-    if (chunks.empty()) chunks.push_back({ChunkRef::kExchangePath, true, 0, 0});
+    if (chunks.empty()) chunks.push_back({ChunkRef::kExchangePath, 0, 0});
     return chunks;
   }
   std::vector<size_t> next(cut.share.size(), 0);  // per owner

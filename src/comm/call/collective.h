@@ -14,8 +14,7 @@ namespace bps {
 // One chunk of a call. The chunks of a call have the same order on all ranks: first a chunk for the
 // checker, then round by round, and owner by owner within a round. A call always has a chunk for
 // its checker, which may have zero bytes. The checker's chunk is the first, so that no other chunk
-// of the call delays it. A chunk on the exchange path has no owner, because every machine receives
-// it.
+// of the call delays it. A chunk on the exchange path has no owner, because every machine sums it.
 struct ChunkRef {
   static constexpr uint32_t kExchangePath = UINT32_MAX;
 
@@ -23,9 +22,8 @@ struct ChunkRef {
   uint32_t owner = 0;
   size_t offset = 0;  // bytes
   size_t bytes = 0;
-  uint32_t round = 0;   // of the call; round 0 has the first chunk of each owner
-  bool onGpu = false;   // true for a staged chunk that bypasses host memory
-  uint32_t unsent = 0;  // on the exchange path, the number of lanes that have not sent the chunk yet
+  uint32_t round = 0;  // of the call; round 0 has the first chunk of each owner
+  bool onGpu = false;  // true for a staged chunk that bypasses host memory
 };
 
 struct Collective {
@@ -37,11 +35,11 @@ struct Collective {
   std::shared_ptr<StreamPosition> position;
   bool onHostStream = true;
   CutLimits limits;
-  size_t window = 1;  // rounds in flight (lane.h)
 
   // The next members are set when the call is admitted.
   bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
   std::vector<ChunkRef> chunks;
+  size_t window = 1;         // number of rounds in flight (lane.h)
   uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
   uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged

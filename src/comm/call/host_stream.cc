@@ -1,8 +1,8 @@
 #include "src/comm/call/host_stream.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
+#include <span>
 
 namespace bps {
 namespace {
@@ -20,17 +20,20 @@ Registry& registry() {
   return *instance;
 }
 
+// True if two conflicting calls still conflict when the memory between the buffers of fused calls is
+// left out.
+bool partsConflict(const StreamEntry& a, const StreamEntry& b) {
+  const auto partsOf = [](const StreamEntry& entry) {
+    return entry.parts.empty() ? std::span(&entry.buffers, 1) : std::span(entry.parts);
+  };
+  const std::span<const CallBuffers> ofA = partsOf(a), ofB = partsOf(b);
+  if (a.parts.empty() && b.parts.empty()) return true;
+  return std::any_of(ofA.begin(), ofA.end(), [&](const CallBuffers& one) {
+    return std::any_of(ofB.begin(), ofB.end(), [&](const CallBuffers& other) { return one.conflicts(other); });
+  });
+}
+
 }  // namespace
-
-bool BufferRange::overlaps(const BufferRange& other) const {
-  const auto a = reinterpret_cast<uintptr_t>(begin), b = reinterpret_cast<uintptr_t>(other.begin);
-  return bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + bytes;
-}
-
-bool BufferRange::covers(const BufferRange& other) const {
-  const auto a = reinterpret_cast<uintptr_t>(begin), b = reinterpret_cast<uintptr_t>(other.begin);
-  return a <= b && b + other.bytes <= a + bytes;
-}
 
 bool StreamEntry::mayStart() const {
   return std::all_of(dependencies.begin(), dependencies.end(),
@@ -85,37 +88,51 @@ void HostStream::destroy(const void* handle) {
   registry().streams.erase(handle);
 }
 
-std::shared_ptr<StreamEntry> HostStream::enter(BufferRange reads, BufferRange writes,
-                                               std::shared_ptr<StreamWorker> worker) {
+std::shared_ptr<StreamEntry> HostStream::enter(const CallBuffers& buffers, std::shared_ptr<StreamWorker> worker) {
   auto entry = std::make_shared<StreamEntry>();
-  entry->reads = reads;
-  entry->writes = writes;
-  entry->stream = shared_from_this();
+  entry->buffers = buffers;
   entry->worker = std::move(worker);
+  append(entry);
+  return entry;
+}
+
+std::shared_ptr<StreamEntry> HostStream::enterFused(std::vector<CallBuffers> parts,
+                                                    std::shared_ptr<StreamWorker> worker) {
+  auto entry = std::make_shared<StreamEntry>();
+  for (const CallBuffers& part : parts) entry->buffers.extend(part);
+  entry->parts = std::move(parts);
+  entry->worker = std::move(worker);
+  append(entry);
+  return entry;
+}
+
+void HostStream::append(const std::shared_ptr<StreamEntry>& entry) {
+  entry->stream = shared_from_this();
   entry->caller = ThreadFailures::forThisThread();
+  const auto& [reads, writes] = entry->buffers;
   MutexLock lock(mutex_);
   dropAfterFork();
   // An earlier call that covers the same buffers has itself waited for the calls before it. So the
   // new call waits only for that earlier call. Otherwise each of thousands of calls on the same
   // buffers would wait for all earlier calls. This rule holds only for an earlier call of the same
   // worker. If such a call ends early, the worker has failed, and the new call does not start.
+  // A fused call does not cover the memory between its buffers.
   bool readsInOrder = false, writesInOrder = false;
   for (auto i = pending_.rbegin(); i != pending_.rend() && !(readsInOrder && writesInOrder); ++i) {
     StreamEntry& earlier = **i;
-    const bool dependsOnEarlier =
-        (!readsInOrder && earlier.writes.overlaps(reads)) ||
-        (!writesInOrder && (earlier.writes.overlaps(writes) || earlier.reads.overlaps(writes)));
-    if (!dependsOnEarlier) continue;
+    const CallBuffers& other = earlier.buffers;
+    const bool dependsOnEarlier = (!readsInOrder && other.writes.overlaps(reads)) ||
+                                  (!writesInOrder && (other.writes.overlaps(writes) || other.reads.overlaps(writes)));
+    if (!dependsOnEarlier || !partsConflict(earlier, *entry)) continue;
     entry->dependencies.push_back(*i);
     if (earlier.worker != entry->worker) {
       earlier.dependents.push_back(entry->worker);
-    } else {
-      readsInOrder = readsInOrder || earlier.reads.covers(reads) || earlier.writes.covers(reads);
-      writesInOrder = writesInOrder || earlier.writes.covers(writes);
+    } else if (earlier.parts.empty()) {
+      readsInOrder = readsInOrder || other.reads.covers(reads) || other.writes.covers(reads);
+      writesInOrder = writesInOrder || other.writes.covers(writes);
     }
   }
   pending_.push_back(entry);
-  return entry;
 }
 
 void HostStream::complete(StreamEntry& entry, const Status& outcome) {
@@ -130,8 +147,8 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
         std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) { return pending.get() == &entry; });
     if (ended != pending_.end()) pending_.erase(ended);
     dependents.swap(entry.dependents);
-    changed_.notifyAll();
   }
+  changed_.notifyAll();  // without the mutex, because a thread that wakes up takes it at once
   entry.dependencies.clear();
   for (const auto& worker : dependents) worker->wake();
 }

@@ -22,6 +22,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/buffer_range.h"
 #include "src/base/mutex.h"
 #include "src/base/process/fork_generation.h"
 #include "src/base/status.h"
@@ -56,16 +57,10 @@ class StreamWorker {
   virtual void progressFor(const StreamEntry& entry) = 0;
 };
 
-struct BufferRange {
-  const void* begin = nullptr;
-  size_t bytes = 0;
-  bool overlaps(const BufferRange& other) const;
-  bool covers(const BufferRange& other) const;
-};
-
 // The place of one call in its stream.
 struct StreamEntry final : StreamPosition {
-  BufferRange reads, writes;
+  CallBuffers buffers;
+  std::vector<CallBuffers> parts;  // of a fused call: the buffers of each call in it; `buffers` then covers all of them
   std::shared_ptr<HostStream> stream;
   std::shared_ptr<StreamWorker> worker;
   std::shared_ptr<ThreadFailures> caller;
@@ -87,7 +82,9 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
   // Appends a call. If the call waits for an earlier call of another worker, the end of the earlier
   // call wakes `worker`.
-  std::shared_ptr<StreamEntry> enter(BufferRange reads, BufferRange writes, std::shared_ptr<StreamWorker> worker);
+  std::shared_ptr<StreamEntry> enter(const CallBuffers& buffers, std::shared_ptr<StreamWorker> worker);
+  // Appends a fused call, whose calls have these buffers.
+  std::shared_ptr<StreamEntry> enterFused(std::vector<CallBuffers> parts, std::shared_ptr<StreamWorker> worker);
   void complete(StreamEntry& entry, const Status& outcome);
 
   bool idle();
@@ -97,6 +94,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   Status synchronize();
 
  private:
+  void append(const std::shared_ptr<StreamEntry>& entry);
   Status takeFailure();
   // In a forked child process, forgets the calls of the parent process.
   void dropAfterFork() BPS_REQUIRES(mutex_);

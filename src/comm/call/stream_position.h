@@ -10,6 +10,8 @@ class StreamPosition {
   virtual ~StreamPosition() = default;
   // True if the stream has reached the call.
   virtual bool mayStart() const = 0;
+  // Called when the stream has reached the call and the call starts. Called once, unless the call fails before.
+  virtual void start() {}
   // Tells the stream that the call has ended, so that the stream continues. Called once.
   virtual void complete(const Status& outcome) = 0;
 };

@@ -16,13 +16,18 @@ namespace {
 // data visible in GPU memory and takes microseconds.
 constexpr std::chrono::milliseconds kFlushTimeout(500);
 
+std::vector<bool> summedMachines(const Roster& roster) {
+  std::vector<bool> summed;
+  for (const Machine& machine : roster.machines) summed.push_back(machine.ranks.size() > 1);
+  return summed;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec) {
   const Roster& roster = spec.control.roster();
   std::unique_ptr<DataPlane> plane(new DataPlane);
   plane->self_ = roster.ranks[spec.control.rank()].machine;
-  plane->machines_ = roster.machines.size();
   plane->peerTimeout_ = std::chrono::milliseconds(roster.settings.timeoutMs);
   plane->rail_ = roster.ranks[spec.control.rank()].localRank;
   const auto plugin =
@@ -30,9 +35,9 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
   const int device = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
-  plane->transport_ = plugin->description() + ", " + nic.name;
+  plane->nic_.transport = plugin->description() + ", " + nic.name;
   plane->nic_.name = nic.name;
-  plane->nic_.gpuModes = nic.gpu;
+  plane->nic_.gpu = nic.gpu;
   if (!planned)
     plane->nic_.gpuObstacle = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
   else if (!nic.gpu)
@@ -40,9 +45,9 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   // The plugin interface does not report whether a connection uses shared memory. The plugins of
   // bps prefer shared memory.
   if (plugin->description().starts_with("bps ") && !spec.env.shmDisable)
-    plane->transport_ += ", shared memory inside a machine";
-  net::Mesh mesh =
-      BPS_TRY(net::Mesh::createListening(*plugin, device, {plane->self_, roster.machines.size(), spec.plan.owners}));
+    plane->nic_.transport += ", shared memory inside a machine";
+  const net::MeshShape shape{plane->self_, roster.machines.size(), spec.plan.owners, spec.usesExchangePath()};
+  net::Mesh mesh = BPS_TRY(net::Mesh::createListening(*plugin, device, shape));
   BPS_TRY(plane->connectMesh(spec, mesh));
   BPS_TRY(plane->createLanes(spec, mesh));
   return plane;
@@ -85,48 +90,70 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
   const JobPlan& plan = spec.plan;
   const size_t machines = roster.machines.size();
   std::vector<SumService::Lane> service(machines);
+  std::vector<net::PeerConnections> exchange(machines);
   lanes_.resize(roster.endpoints());
   const RemoteLane::Shape shape{plan.depth, plan.limits.maxChunkBytes, roster.settings.checksum};
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
     if (peer == self_) continue;
     net::PeerConnections connections = mesh.take(peer);
     if (connections.pushIn) service[peer] = {std::move(connections.pushIn), std::move(connections.answerOut)};
+    if (peer < machines) {
+      exchange[peer].exchangeOut = std::move(connections.exchangeOut);
+      exchange[peer].exchangeIn = std::move(connections.exchangeIn);
+    }
     if (connections.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(spec.buffers, shape, std::move(connections)));
   }
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
+  if (spec.usesExchangePath()) BPS_TRY(createExchangePath(spec, exchange));
   if (!plan.owners[self_]) return {};
+  return createService(spec, std::move(service));
+}
+
+Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes) {
+  const Roster& roster = spec.control.roster();
+  const size_t machines = roster.machines.size();
   ServiceSpec serviceSpec;
   serviceSpec.machines = machines;
   serviceSpec.local = self_;
-  serviceSpec.order = answerOrder(plan.weights, self_, machines);
-  serviceSpec.depth = plan.depth;
-  serviceSpec.maxChunkBytes = plan.limits.maxChunkBytes;
+  serviceSpec.order = answerOrder(spec.plan.weights, self_, machines);
+  serviceSpec.depth = spec.plan.depth;
+  serviceSpec.maxChunkBytes = spec.plan.limits.maxChunkBytes;
   serviceSpec.checksum = roster.settings.checksum;
   serviceSpec.ranks = roster.ranks.size();
-  for (const Machine& machine : roster.machines) serviceSpec.summed.push_back(machine.ranks.size() > 1);
+  serviceSpec.summed = summedMachines(roster);
   serviceSpec.reduceThreads = spec.env.reduceThreads;
-  serviceSpec.waitTimeout = std::chrono::milliseconds(roster.settings.timeoutMs);
+  serviceSpec.waitTimeout = peerTimeout_;
   serviceSpec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
-  service_ = BPS_TRY(SumService::create(std::move(serviceSpec), std::move(service)));
+  service_ = BPS_TRY(SumService::create(std::move(serviceSpec), std::move(lanes)));
   lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
   return {};
 }
 
+Status DataPlane::createExchangePath(const DataPlaneSpec& spec, std::vector<net::PeerConnections>& connections) {
+  const Roster& roster = spec.control.roster();
+  ExchangeSpec exchange;
+  exchange.machines = roster.machines.size();
+  exchange.self = self_;
+  exchange.maxChunkBytes = spec.plan.limits.exchangeChunkBytes;
+  exchange.checksum = roster.settings.checksum;
+  exchange.ranks = roster.ranks.size();
+  exchange.summed = summedMachines(roster);
+  exchange.reduceThreads = spec.env.reduceThreads;
+  exchange.waitTimeout = peerTimeout_;
+  exchange.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
+  exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, std::move(exchange), connections));
+  return {};
+}
+
 void DataPlane::submit(Collective& call) {
+  if (call.chunks.front().usesExchangePath()) {
+    exchange_->submit(call);
+    return;
+  }
   call.firstRound = rounds_;
   rounds_ += call.chunks.back().round + 1;
-  for (size_t i = 0; i < call.chunks.size(); ++i) {
-    if (!call.chunks[i].usesExchangePath()) {
-      lanes_[call.chunks[i].owner]->submit(call, i);
-      continue;
-    }
-    call.chunks[i].unsent = static_cast<uint32_t>(machines_ - 1);
-    for (size_t machine = 0; machine < machines_; ++machine) lanes_[machine]->submit(call, i);
-  }
-  if (!call.chunks.front().usesExchangePath()) return;
-  // Send these chunks immediately, because all other machines wait for them. The failure of a step
-  // is ignored here, because the next step() returns it again.
-  for (size_t m = 1; m <= machines_; ++m) std::ignore = lanes_[(self_ + m) % machines_]->step(oldestRound());
+  if (exchange_ != nullptr) exchange_->submittedToLanes(call.call, rounds_);
+  for (size_t i = 0; i < call.chunks.size(); ++i) lanes_[call.chunks[i].owner]->submit(call, i);
 }
 
 uint64_t DataPlane::oldestRound() const {
@@ -136,12 +163,12 @@ uint64_t DataPlane::oldestRound() const {
 }
 
 bool DataPlane::drained() const {
-  return (service_ == nullptr || service_->drained()) &&
+  return (service_ == nullptr || service_->drained()) && (exchange_ == nullptr || exchange_->idle()) &&
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
-// The summation service makes its step first, because peers wait for it. If one lane fails, the
-// other lanes still move. One peer may close its connections while another peer still waits for its
+// The summation service and the exchange path make their steps first, because peers wait for them. If
+// one lane fails, the other lanes still move. One peer may close its connections while another peer still waits for its
 // last answers.
 Result<bool> DataPlane::step() {
   bool moved = false;
@@ -160,7 +187,12 @@ Result<bool> DataPlane::step() {
     mergeOutcome(std::move(served), service_->failedMachine());
   }
   const uint64_t oldest = oldestRound();
-  for (const size_t endpoint : sendOrder_) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
+  if (exchange_ != nullptr) {
+    Result<bool> exchanged = exchange_->step(oldest);
+    mergeOutcome(std::move(exchanged), exchange_->failedMachine());
+  }
+  for (const size_t endpoint : sendOrder_)
+    if (!lanes_[endpoint]->idle()) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
   if (!broken.ok()) return broken;
   return moved;
 }
@@ -171,6 +203,8 @@ std::optional<EndpointWait> DataPlane::checkWait() {
   std::optional<EndpointWait> oldest;
   if (service_ != nullptr) oldest = service_->checkWait();
   if (oldest && oldest->endpoint == self_) oldest.reset();
+  const std::optional<EndpointWait> exchange = exchange_ != nullptr ? exchange_->checkWait() : std::nullopt;
+  if (exchange && (!oldest || exchange->call < oldest->call)) oldest = exchange;
   for (const size_t endpoint : sendOrder_) {
     const std::optional<uint64_t> call = lanes_[endpoint]->checkWait(peerTimeout_);
     if (call && (!oldest || *call < oldest->call)) oldest = {*call, endpoint};
@@ -184,7 +218,7 @@ std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   std::string why;  // failure with an owner on another machine
   const Deadline deadline = Deadline::in(kFlushTimeout);
   for (const size_t endpoint : sendOrder_) {
-    const Status registering = lanes_[endpoint]->registerGpuRegion(region, nic_.gpuModes, deadline);
+    const Status registering = lanes_[endpoint]->registerGpuRegion(region, nic_.gpu, deadline);
     registered[endpoint] = registering.ok();
     if (registering.ok()) ++registeredCount;
     else if (endpoint != self_) why = registering.message();
@@ -199,6 +233,7 @@ void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {
   for (auto& lane : lanes_)
     if (lane != nullptr) lane->forEachComm(use);
   if (service_ != nullptr) service_->forEachComm(use);
+  if (exchange_ != nullptr) exchange_->forEachComm(use);
 }
 
 }  // namespace bps

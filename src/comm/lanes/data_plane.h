@@ -1,5 +1,6 @@
 // DataPlane: the data connections of one rail of a machine (plan/rails.h) within one communicator.
-// The DataPlane has a lane to every owner, and a summation service if the machine is an owner.
+// The DataPlane has a lane to every owner, and a summation service if the machine is an owner. On the
+// main rail it also has the exchange path, unless BPS_DIRECT_BYTES is 0.
 // After connect(), only the holder of the progress lock (progress_engine.h) uses the DataPlane.
 #pragma once
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/env.h"
+#include "src/comm/lanes/exchange_path.h"
 #include "src/comm/lanes/lane.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
@@ -33,6 +35,9 @@ struct DataPlaneSpec {
   ChunkBuffers& buffers;
   Deadline deadline;
   std::function<bool()> cancelled;  // connect() polls it
+  bool onMainRail = true;           // see plan/rails.h
+
+  bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };
 
 class DataPlane final : public GpuRegionRegistrar {
@@ -42,8 +47,8 @@ class DataPlane final : public GpuRegionRegistrar {
   // endpoint that is missing. The objects to which the spec refers must outlive the data plane.
   static Result<std::unique_ptr<DataPlane>> connect(const DataPlaneSpec& spec);
 
-  // Submits every chunk to the lane of its owner, or, on the exchange path, to the lanes of all
-  // machines. The call must exist until its `remaining` is 0.
+  // Submits every chunk to the lane of its owner or to the exchange path. The call must exist until
+  // its `remaining` is 0.
   void submit(Collective& call);
 
   // Makes one step without blocking and returns whether anything moved. If a connection broke,
@@ -61,27 +66,31 @@ class DataPlane final : public GpuRegionRegistrar {
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
-  const std::string& transport() const { return transport_; }
+  const std::string& transport() const { return nic_.transport; }
 
  private:
+  struct Nic {
+    std::string name, transport;
+    std::string gpuObstacle;  // why the NIC cannot access GPU memory; empty if it can
+    net::GpuRegistrationModes gpu;
+  };
   DataPlane() = default;
   Status connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh);
   static void waitForHubFailure(const DataPlaneSpec& spec);
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
+  Status createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes);
+  Status createExchangePath(const DataPlaneSpec& spec, std::vector<net::PeerConnections>& connections);
   uint64_t oldestRound() const;
 
-  size_t self_ = 0, machines_ = 0, rail_ = 0;
+  size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
   std::unique_ptr<SumService> service_;
+  std::unique_ptr<ExchangePath> exchange_;    // null if no call takes the exchange path
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null if the endpoint is not an owner
   std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
-  std::string transport_;
-  struct {
-    std::string name, gpuObstacle;  // gpuObstacle is empty if the NIC can access GPU memory
-    net::GpuRegistrationModes gpuModes;
-  } nic_;
+  Nic nic_;
 };
 
 }  // namespace bps

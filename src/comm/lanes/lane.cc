@@ -30,7 +30,6 @@ Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Sh
 Status RemoteLane::prepare() {
   BPS_TRY(pushHeaders_.prepare(pushQueue_.comm(), shape_.depth, kDataHeaderBytes));
   BPS_TRY(answerHeaders_.prepare(answerQueue_.comm(), shape_.depth, kDataHeaderBytes));
-  BPS_TRY(copies_.prepare(pushQueue_.comm(), shape_.depth, shape_.maxChunkBytes));
   return answers_.prepare(answerQueue_.comm(), shape_.depth, shape_.maxChunkBytes);
 }
 
@@ -40,8 +39,7 @@ Status RemoteLane::admit() {
   flight.chunk = waiting_.front();
   flight.view = buffers_.view(*flight.chunk.call, flight.chunk.index);
   flight.round = roundOf(flight.chunk);
-  flight.usesExchangePath = chunkRefOf(flight.chunk).usesExchangePath();
-  if (!flight.usesExchangePath) BPS_TRY(postAnswerReceives(flight));
+  BPS_TRY(postAnswerReceives(flight));
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
   inFlight_.push_back(flight);
@@ -55,7 +53,6 @@ void RemoteLane::pushHeader(const InFlight& flight) {
   DataHeader header;
   header.sequence = DataHeader::sequenceForChunk(count_.admitted);
   header.first = chunkRefOf(flight.chunk).round == 0;
-  header.usesExchangePath = flight.usesExchangePath;
   header.call = view.call;
   if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);
   DataHeaderBytes encoded;
@@ -66,14 +63,6 @@ void RemoteLane::pushHeader(const InFlight& flight) {
 
 Status RemoteLane::pushPayload(InFlight& flight) {
   const ChunkView& view = flight.view;
-  flight.copied = flight.usesExchangePath &&
-                  (view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && flight.chunk.call->chunks.size() == 1));
-  if (flight.copied) {
-    if (view.bytes > 0) std::memcpy(copies_.slot(count_.admitted), view.source, view.bytes);
-    --chunkRefOf(flight.chunk).unsent;
-    pushQueue_.push(copies_.message(count_.admitted, view.bytes));
-    return {};
-  }
   auto* source = const_cast<uint8_t*>(view.source);
   if (view.bytes > 0 && !view.onGpu) flight.sendMemory = BPS_TRY(pushQueue_.comm().registerMemory(source, view.bytes));
   pushQueue_.push({source, view.bytes, view.onGpu ? gpu_.send : flight.sendMemory});
@@ -97,7 +86,6 @@ Status RemoteLane::postAnswerReceives(InFlight& flight) {
 
 Result<bool> RemoteLane::canRetire() {
   if (inFlight_.empty() || pushQueue_.done() < 2 * (count_.retired + 1)) return false;
-  if (inFlight_.front().usesExchangePath) return true;
   return answerQueue_.done() >= 2 * (count_.answered + 1) && BPS_TRY(isVisible(inFlight_.front()));
 }
 
@@ -114,16 +102,14 @@ Result<bool> RemoteLane::isVisible(InFlight& flight) {
   return completion.done;
 }
 
-// Retires the oldest chunk in flight. The chunk has been sent and, except on the exchange path, its
-// answer has arrived.
+// Retires the oldest chunk in flight. The chunk has been sent and its answer has arrived.
 Status RemoteLane::retire() {
   const InFlight flight = inFlight_.front();
-  if (!flight.usesExchangePath) BPS_TRY(consumeAnswer(flight));
+  BPS_TRY(consumeAnswer(flight));
   if (flight.sendMemory != nullptr) pushQueue_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
   ++count_.retired;
-  if (flight.usesExchangePath && !flight.copied) --chunkRefOf(flight.chunk).unsent;
-  if (!flight.usesExchangePath) buffers_.finished(*flight.chunk.call, flight.chunk.index);
+  buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
 }
 
@@ -155,16 +141,12 @@ Result<bool> RemoteLane::step(uint64_t oldestRound) {
   return moved;
 }
 
-// A chunk on the exchange path waits for no answer. Therefore the lane admits a chunk on the
-// exchange path only if the chunk is at most a few chunks ahead of the sums. This limit keeps the
-// data in flight in the CPU's caches.
 bool RemoteLane::mayAdmit(uint64_t oldestRound) const {
   if (!nextReady()) return false;
   const auto& [call, index] = waiting_.front();
   const size_t window = std::min(shape_.depth, call->window);
   if (count_.admitted - count_.retired >= window) return false;
   const ChunkRef& chunk = call->chunks[index];
-  if (chunk.usesExchangePath()) return index + call->remaining < call->chunks.size() + constants::kExchangeAhead;
   return chunk.round < window || call->firstRound + chunk.round < oldestRound + window;
 }
 
@@ -239,17 +221,12 @@ Result<bool> LocalLane::step(uint64_t) {
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
-    const LocalChunk local{view.call, view.source, view.target, view.bytes, chunkRefOf(chunk).usesExchangePath()};
-    if (view.inPlace && chunkRefOf(chunk).unsent > 0) {
-      service_.expect(local);
-      break;
-    }
-    service_.offer(local);
+    service_.offer({view.call, view.source, view.target, view.bytes});
     inService_.push_back(chunk);
     waiting_.pop_front();
     moved = true;
   }
-  for (; retired_ < service_.retired() && chunkRefOf(inService_.front()).unsent == 0; ++retired_) {
+  for (; retired_ < service_.retired(); ++retired_) {
     buffers_.finished(*inService_.front().call, inService_.front().index);
     inService_.pop_front();
     moved = true;

@@ -13,12 +13,6 @@
 // A contribution stays intact until its sum has arrived completely: the lane receives the answer to
 // an in-place call into memory of the lane and then copies it into the buffer. So the number of
 // retired chunks alone tells what a lane has completed.
-//
-// A chunk on the exchange path gets no answer, so it is retired as soon as it is sent. The call of
-// such a chunk completes, and the sum of the chunk replaces its contribution, only after every lane
-// has sent the chunk. For small chunks, the lane avoids this wait: it sends a copy of the chunk.
-// The lane also sends a copy of the only chunk of an in-place call, because otherwise only the
-// sending would delay the sum.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -92,9 +86,8 @@ class RemoteLane final : public Lane {
 
  private:
   struct InFlight {
-    Submitted chunk;  // invalid if `copied` is true, because the call may have ended
+    Submitted chunk;
     uint64_t round = 0;
-    bool usesExchangePath = false, copied = false;
     ChunkView view;
     void *sendMemory = nullptr, *recvMemory = nullptr;  // memory registrations that only this chunk uses
     net::Request flush;
@@ -129,7 +122,6 @@ class RemoteLane final : public Lane {
   const Shape shape_;
   SlotRing pushHeaders_, answerHeaders_;
   SlotRing answers_;  // answers to in-place calls
-  SlotRing copies_;   // copies of contributions on the exchange path
   net::MessageQueue pushQueue_, answerQueue_;
   GpuRegistrations gpu_;
   std::deque<InFlight> inFlight_;

@@ -20,7 +20,7 @@ void PieceRunner::run(const Piece& piece, const ChunkView& own, uint64_t number)
     const bool summed = source.contributor == Source::kPartialSum;
     if (summed) info.hasScalar = false;  // the scalars are already applied
     else info.scalar = ring_.chunkInfo(number, static_cast<uint32_t>(source.contributor)).call.scalar;
-    contributions_.push_back({info, locate(source, own.source, number) + at, bytes, false, summed});
+    contributions_.push_back({info, locate(source, own.source, number) + at, bytes, summed});
   }
   (piece.completes ? machineSum_ : partSum_).run(contributions_, target);
 }

@@ -102,7 +102,10 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.elementsMoved();
   session_.control.reportCallsStarted(call->call.number + 1);
-  call->chunks = makeChunks(cutter_.next(count, elementSize, call->limits), elementSize);
+  call->position->start();
+  const Cut cut = cutter_.next(count, elementSize, call->limits);
+  call->chunks = makeChunks(cut, elementSize);
+  call->window = cut.window;
   call->remaining = call->chunks.size();
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
                      session_.rails.usesAllRails(count * elementSize, call->limits.targetChunkBytes);

@@ -39,7 +39,7 @@ class CallScheduler final : public ProgressWork {
 
   bool arm() override;
   void disarm() override;
-  Status collectEvents() override { return waiter_.pollEvents(); }
+  Status collectEvents(std::chrono::microseconds maxSleep) override { return waiter_.wait(maxSleep); }
   void selectNeeded() override { waiter_.markNeededAwake(); }
   std::chrono::microseconds maxSleep() override;
   bool needsPolling() const override;

@@ -34,7 +34,6 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
     inbox_.wake();
     return true;
   }
-  leftToCaller_.issuedAt = Deadline::Clock::now();
   if (!work_->quiescent()) leftToCaller_.expected = false;  // no caller has waited for the previous call
   const bool left = leftToCaller_.expected && leftToCaller_.watched;
   if (start == Start::kHere) {
@@ -49,6 +48,7 @@ bool ProgressEngine::submit(std::unique_ptr<Collective>& call, Start start) {
     wake();
   }
   if (leftToCaller_.expected && !leftToCaller_.watched) wake();
+  leftToCaller_.issuedAt = Deadline::Clock::now();
   progressLock_.unlock();
   return true;
 }
@@ -59,12 +59,10 @@ void ProgressEngine::progressFor(const StreamEntry& entry) {
   moveAsCaller([&]() -> Status {
     progressLock_.assertHeld();
     leftToCaller_.expected = Deadline::Clock::now() - leftToCaller_.issuedAt < kAtOnce;
+    ++leftToCaller_.waits;
     BPS_TRY(idleWaiter_.watchConnections(false));
     while (!entry.done.load(std::memory_order_acquire) && !mustStop()) {
-      if (BPS_TRY(step())) continue;
-      if (!spin_.consume()) break;
-      work_->selectNeeded();
-      ::sched_yield();
+      if (!BPS_TRY(step())) BPS_TRY(pollOrSleep());
     }
     return {};
   });
@@ -77,8 +75,24 @@ template <class F>
 void ProgressEngine::moveAsCaller(F work) {
   if (mustStop() || !callerError_.ok()) return;
   clearIdle();
-  work_->selectNeeded();
   callerError_ = guarded(work);
+}
+
+Status ProgressEngine::pollOrSleep() {
+  if (!spin_.consume()) return sleepAsCaller();
+  work_->selectNeeded();
+  ::sched_yield();
+  return {};
+}
+
+// Sleeps with the lock. Every other thread that wants the lock either leaves its work to this caller and rings the
+// doorbell, or waits until this caller's call has ended.
+Status ProgressEngine::sleepAsCaller() {
+  BPS_TRY(work_->checkStalls());
+  const auto maxSleep = std::min<std::chrono::microseconds>(kCheckInterval, work_->maxSleep());
+  Status slept = armForSleep() ? work_->collectEvents(maxSleep) : Status();
+  clearIdle();
+  return slept;
 }
 
 void ProgressEngine::handOver() {
@@ -91,10 +105,14 @@ void ProgressEngine::handOver() {
 }
 
 bool ProgressEngine::announceIdle() {
-  const bool quiescent = work_->quiescent();  // without a call, no data from peers is needed
+  const bool nothingCame = armForSleep();
+  return idleWaiter_.watchConnections(!work_->quiescent()).ok() && nothingCame;
+}
+
+bool ProgressEngine::armForSleep() {
   bool nothingCame = inbox_.prepareToSleep();
-  if (!quiescent) nothingCame = work_->arm() && nothingCame;
-  return idleWaiter_.watchConnections(!quiescent).ok() && nothingCame && !mustStop();
+  if (!work_->quiescent()) nothingCame = work_->arm() && nothingCame;  // without a call, no data from peers is needed
+  return nothingCame && !mustStop();
 }
 
 void ProgressEngine::clearIdle() {
@@ -138,31 +156,44 @@ Status ProgressEngine::loop() {
   return {};
 }
 
-// Sleeps without the lock. If a caller is about to take the lock, this function does not arm the
-// connections.
+// If a caller is about to take the lock, this function does not arm the connections.
 Status ProgressEngine::sleep() {
   bool maySleep = true;
-  std::chrono::microseconds maxSleep = checkInterval();
+  std::chrono::microseconds maxSleep = kCheckInterval;
   if (!callerActive_.load()) {
     BPS_TRY(work_->checkStalls());
     maxSleep = std::min(maxSleep, work_->maxSleep());
     maySleep = announceIdle();
   }
-  progressLock_.unlock();
-  Status slept = maySleep ? idleWaiter_.sleep(maxSleep).status() : Status();
-  progressLock_.lock();
-  BPS_TRY(std::move(slept));
+  if (maySleep) BPS_TRY(sleepWithoutLock(maxSleep));
   if (callerActive_.load()) return {};
   clearIdle();
-  inbox_.bell().clear();
-  return work_->collectEvents();
+  return work_->collectEvents(std::chrono::microseconds(0));
 }
 
-std::chrono::microseconds ProgressEngine::checkInterval() {
-  const uint64_t completed = work_->completed();
-  if (completed == std::exchange(leftToCaller_.completedAtCheck, completed)) leftToCaller_.expected = false;
-  leftToCaller_.watched = leftToCaller_.expected;
-  return leftToCaller_.watched ? kLeftCheckInterval : kCheckInterval;
+// Goes back to sleep while another thread moves the calls. A thread that is about to release the lock may no longer see
+// a call that has just woken this thread, so this thread then tries again soon.
+Status ProgressEngine::sleepWithoutLock(std::chrono::microseconds maxSleep) {
+  progressLock_.unlock();
+  while (true) {
+    const auto most =
+        leftToCaller_.watched ? std::min<std::chrono::microseconds>(maxSleep, kLeftCheckInterval) : maxSleep;
+    Result<bool> woken = idleWaiter_.sleep(most);
+    if (!woken.ok() || mustStop()) {
+      progressLock_.lock();
+      return std::move(woken).status();
+    }
+    checkWaits(std::move(woken).value());
+    if (callerActive_.load()) continue;
+    if (progressLock_.tryLock()) return {};
+    maxSleep = kLeftCheckInterval;
+  }
+}
+
+void ProgressEngine::checkWaits(bool woken) {
+  const uint64_t waits = leftToCaller_.waits;
+  if (waits == std::exchange(leftToCaller_.waitsAtCheck, waits) && !woken) leftToCaller_.expected = false;
+  leftToCaller_.watched = leftToCaller_.expected.load();
 }
 
 Result<bool> ProgressEngine::step() {

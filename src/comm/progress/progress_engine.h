@@ -1,18 +1,18 @@
 // ProgressEngine: moves the calls of one communicator on this rank.
 //
 // The holder of the progress lock moves the calls. A caller that waits for its call holds the lock
-// for as long as polling pays off; otherwise the progress thread holds the lock. Before a thread
-// releases the lock, it arms every connection to wake the progress thread, or it wakes the progress
-// thread itself.
+// until the call has ended; otherwise the progress thread holds the lock. Before a thread releases
+// the lock, it arms every connection to wake the progress thread, or it wakes the progress thread
+// itself.
 //
 // The thread that issues a call of at most constants::kMaxInlineBytes also starts it, because
 // waking another thread takes longer than moving these bytes. The progress thread or a caller that
 // waits starts every larger call.
 //
 // A thread polls for as long as a wake-up takes. A thread does not poll at all if recent waits were
-// longer than a wake-up (spin_budget.h). A caller that has used up this polling time leaves the
-// calls to the progress thread and sleeps until its call has ended. So only the progress thread
-// sleeps until a connection has an event, and no thread sleeps while it holds the lock.
+// longer than a wake-up (spin_budget.h). A caller that has used up this polling time sleeps until a
+// connection has an event, and it keeps the lock. So an event wakes one thread, which completes the
+// call. The progress thread sleeps without the lock.
 //
 // If a caller waited for the last call immediately after issuing it, the engine leaves the next
 // call to its caller. The engine then neither arms the connections nor wakes the progress thread.
@@ -21,8 +21,9 @@
 //
 // Memory ordering: the lock guards everything except the inbox, the atomics and the doorbell. A
 // caller sets callerActive_ before it takes the lock and clears callerActive_ before it arms the
-// connections. So a progress thread that wakes up and sees callerActive_ may go back to sleep. The
-// caller arms the connections later, and arming finds events that have already occurred.
+// connections. So a progress thread that wakes up and sees callerActive_ goes back to sleep, without
+// the lock. The caller arms the connections later, and arming finds events that have already
+// occurred.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -84,12 +85,18 @@ class ProgressEngine final : public StreamWorker {
   Result<bool> step() BPS_REQUIRES(progressLock_);
   Status loop() BPS_REQUIRES(progressLock_);
   Status sleep() BPS_REQUIRES(progressLock_);
-  std::chrono::microseconds checkInterval() BPS_REQUIRES(progressLock_);
+  Status sleepWithoutLock(std::chrono::microseconds maxSleep) BPS_REQUIRES(progressLock_);
+  // Called by the progress thread after a sleep, without the lock.
+  void checkWaits(bool woken);
+  Status pollOrSleep() BPS_REQUIRES(progressLock_);
+  Status sleepAsCaller() BPS_REQUIRES(progressLock_);
   template <class F>
   void moveAsCaller(F work) BPS_REQUIRES(progressLock_);
   void handOver() BPS_REQUIRES(progressLock_);
   // Makes every event wake the progress thread. Returns false if an event has already occurred.
   bool announceIdle() BPS_REQUIRES(progressLock_);
+  // Makes every event wake a thread that sleeps in collectEvents(). Returns false if the thread must not sleep.
+  bool armForSleep() BPS_REQUIRES(progressLock_);
   void clearIdle() BPS_REQUIRES(progressLock_);
   bool mustStop() const { return state_.load(std::memory_order_relaxed) != State::kRunning || failure_.failed(); }
 
@@ -104,12 +111,13 @@ class ProgressEngine final : public StreamWorker {
   bool lastStepMoved_ BPS_GUARDED_BY(progressLock_) = false;  // true if the next step may move more without a new event
   Status callerError_ BPS_GUARDED_BY(progressLock_);          // a caller's failure, which ends the communicator
   struct LeftToCaller {
-    bool expected = false;                   // the caller waited for the last call at once
-    bool watched = false;                    // the progress thread checks the call every millisecond
-    Deadline::Clock::time_point issuedAt{};  // when the last call was issued
-    uint64_t completedAtCheck = 0;           // number of calls that had ended at the last check
+    std::atomic<bool> expected{false};       // the caller waited for the last call at once
+    std::atomic<bool> watched{false};        // the progress thread checks the call every millisecond
+    std::atomic<uint64_t> waits{0};          // number of waits of callers
+    uint64_t waitsAtCheck = 0;               // `waits` at the last check of the progress thread
+    Deadline::Clock::time_point issuedAt{};  // when the last call was issued; written and read with the lock
   };
-  LeftToCaller leftToCaller_ BPS_GUARDED_BY(progressLock_);
+  LeftToCaller leftToCaller_;
   std::atomic<bool> callerActive_{false};
   std::atomic<State> state_{State::kRunning};
   struct Observed {  // written with the lock held, read by any thread

@@ -58,9 +58,9 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
       BPS_TRY(session_->control.exchange(std::vector<Blob>(roster.endpoints()), deadline));
     return std::unique_ptr<DataPlane>();
   }
-  auto plane =
-      BPS_TRY(DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic, session_->plugin,
-                                  machineBuffers(), deadline, [this] { return cancelled(); }}));
+  auto plane = BPS_TRY(DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic,
+                                           session_->plugin, machineBuffers(), deadline, [this] { return cancelled(); },
+                                           localRank == session_->rails.mainRail()}));
   transport_ = plane->transport();
   if (whyNoGpuDirect_.empty()) whyNoGpuDirect_ = plane->whyNoGpuDirect();
   if (whyNoGpuDirect_.empty() && roster.settings.checksum)

@@ -18,8 +18,7 @@ class ProgressWork {
   // Makes one step without blocking and returns whether anything moved. A failure of step() ends
   // the communicator.
   virtual Result<bool> step() = 0;
-  // Fails if a call waits for a rank or server that has left. Called before the progress thread
-  // sleeps.
+  // Fails if a call waits for a rank or server that has left. Called before a thread sleeps.
   virtual Status checkStalls() = 0;
   // True if no call is pending and the transport has accepted all data that peers wait for.
   virtual bool quiescent() const = 0;
@@ -27,16 +26,17 @@ class ProgressWork {
   virtual bool hasCallsInFlight() const = 0;
   virtual uint64_t completed() const = 0;
 
-  // Makes connections and local peers wake the progress thread. Returns false if an event has
-  // already occurred; the progress thread must not sleep then.
+  // Makes connections and local peers wake a sleeping thread. Returns false if an event has already
+  // occurred; the thread must not sleep then.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
-  // Called after a sleep. Finds the connections that have events.
-  virtual Status collectEvents() = 0;
+  // Sleeps until a connection has an event, the doorbell rings or `maxSleep` has passed. Then finds
+  // the connections that have events.
+  virtual Status collectEvents(std::chrono::microseconds maxSleep) = 0;
   // Called by a polling thread before its next step. That step then tests only connections whose
   // data is needed now.
   virtual void selectNeeded() = 0;
-  // maxSleep() returns how long the progress thread may sleep. needsPolling() is true if the work
+  // maxSleep() returns how long a thread may sleep. needsPolling() is true if the work
   // waits for an event that wakes no thread.
   virtual std::chrono::microseconds maxSleep() = 0;
   virtual bool needsPolling() const = 0;

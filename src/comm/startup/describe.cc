@@ -88,10 +88,16 @@ std::string describeCommunicator(const CommunicatorFacts& facts) {
   json["transport"] = facts.progressThread.transport();
   json["shares"] = {{"workers", session.plan.shares.workers}, {"servers", session.plan.shares.servers}};
   json["chunkBytes"] = limits.targetChunkBytes;
-  json["exchangeBytes"] = limits.exchangeMachines > 0 ? limits.exchangeBytes : 0;
+  json["exchangeBytes"] = limits.exchangeChunkBytes > 0 ? limits.exchangeBytes : 0;
   json["singleOwnerBytes"] = limits.singleOwnerBytes;
-  json["window"] = facts.tuning.window;
   json["startBytes"] = facts.probeBytes;
+  const NetworkCosts& costs = facts.tuning.costs;
+  if (costs.rate > 0)
+    json["network"] = {{"bytesPerSecond", costs.rate},
+                       {"singleOwnerSeconds", costs.singleOwner},
+                       {"splitSeconds", costs.split},
+                       {"exchangeSeconds", costs.exchange},
+                       {"messageSeconds", costs.message}};
   if (session.cuda != nullptr) json["cudaDevice"] = session.cuda->ordinal();
   json["kernels"] = std::string(reduceTarget());
   if (session.traffic() != nullptr) json["machine"] = machineJson(*session.traffic(), session.rails, session.self());
@@ -104,9 +110,16 @@ void logStart(const CommunicatorFacts& facts) {
   const uint32_t rank = session.control.rank();
   const std::string& transport = facts.progressThread.transport();
   logInfo(Subsystem::kInit,
-          "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of {} bytes", rank,
+          "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of at most {} bytes", rank,
           roster.ranks.size(), roster.machines.size(), roster.servers.size(),
           transport.empty() ? "none needed" : transport, reduceTarget(), facts.tuning.limits.targetChunkBytes);
+  if (const NetworkCosts& costs = facts.tuning.costs; costs.rate > 0 && rank == 0)
+    logInfo(Subsystem::kInit,
+            "network: {:.1f} MB/s; the smallest call takes {:.0f} us at a single owner, {:.0f} us split{}; a message "
+            "costs {:.1f} us",
+            costs.rate / 1e6, costs.singleOwner * 1e6, costs.split * 1e6,
+            costs.exchange > 0 ? fmt::format(", {:.0f} us by exchange", costs.exchange * 1e6) : "",
+            costs.message * 1e6);
   const std::string& obstacle = facts.progressThread.whyNoGpuDirect();
   if (session.cuda != nullptr && roster.machines.size() > 1)
     logInfo(Subsystem::kInit, "rank {}: CUDA device {}: GPUDirect RDMA is {}{}", rank, session.cuda->ordinal(),

@@ -22,16 +22,19 @@ bool StallDetector::hasBegun(size_t member, uint64_t call) const {
                      [&](uint32_t rank) { return members_[rank].reported.callsStarted > call; });
 }
 
-// Follows the chain of waits: `member` waits for a second member, the second member may wait for a third, and so on.
-// `member` is stalled in two cases: the second member waits for nobody, or the chain leads back to `member`. `member`
-// is not stalled if a member of the chain has not begun the call for which the previous member waits.
+// Follows the chain of waits: `member` waits for a second member, the second member may wait for a third, and so on. A
+// member's heartbeat reports the oldest call in which the member waits. So a member that waits in a later call than the
+// previous member has everything for the previous member's call, and the chain ends there.
+// `member` is stalled in two cases: the chain ends at the second member, or the chain leads back to `member`. `member`
+// is not stalled if a member of the chain has not begun the call in which the previous member waits for it.
 bool StallDetector::isStalled(size_t member) const {
   size_t last = member;
   for (size_t step = 0; step < members_.size(); ++step) {
     const Heartbeat& reported = members_[last].reported;
     if (!hasBegun(reported.waitsFor, reported.call)) return false;
     if (reported.waitsFor == member) return true;
-    if (!isWaiting(reported.waitsFor)) return last == member;
+    const bool waits = isWaiting(reported.waitsFor) && members_[reported.waitsFor].reported.call <= reported.call;
+    if (!waits) return last == member;
     last = reported.waitsFor;
   }
   return false;

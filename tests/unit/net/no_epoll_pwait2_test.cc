@@ -48,6 +48,7 @@ int sleepWithout(uint32_t error) {
   rung.ring();
   slept = net::waitOnEpoll(waiter.fd(), std::chrono::hours(1), events);
   if (!slept.ok() || std::move(slept).value() != 1) return 5;
+  rung.ring();
   return waiter.wait(std::chrono::hours(1)).ok() ? 0 : 6;
 }
 

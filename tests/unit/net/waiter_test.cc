@@ -126,10 +126,24 @@ TEST_F(WaiterTest, PollingTestsOnlyNeededConnections) {
   EXPECT_EQ(awake(), Awake({true, false, false}));
 }
 
+TEST_F(WaiterTest, AConnectionThatIsNotNeededIsTestedOnlyAfterAnEvent) {
+  Comm& receiver = *pairs_[0].receiver;
+  receiver.setNeeded(false);
+  EXPECT_FALSE(receiver.awake());
+  valueOf(receiver.irecv(room_.data(), room_.size(), nullptr));
+  EXPECT_FALSE(receiver.awake());
+  EXPECT_FALSE(waiter_.arm());
+  receiver.setNeeded(true);
+  EXPECT_FALSE(receiver.awake()) << "nothing has arrived since it was armed";
+  sendOn(0);
+  EXPECT_TRUE(waiter_.wait(kTestTimeout).ok());
+  EXPECT_TRUE(receiver.awake());
+}
+
 TEST_F(WaiterTest, PollEventsAfterASleepElsewhereMarksAwake) {
   EXPECT_FALSE(waiter_.arm());
   sendOn(2);
-  while (!pairs_[2].receiver->awake()) EXPECT_TRUE(waiter_.pollEvents().ok());
+  while (!pairs_[2].receiver->awake()) EXPECT_TRUE(waiter_.wait(microseconds(0)).ok());
   EXPECT_TRUE(finish(*pairs_[2].receiver, receives_[2]).ok());
 }
 
@@ -145,19 +159,20 @@ TEST_F(WaiterTest, AReadyConnectionStaysAwake) {
   valueOf(sender.isend(room_.data(), 3, nullptr));
   EXPECT_TRUE(waiter_.arm()) << "sent, and to be tested";
   bell_.ring();
-  EXPECT_TRUE(waiter_.pollEvents().ok());
+  EXPECT_TRUE(waiter_.wait(microseconds(0)).ok());
   EXPECT_TRUE(sender.awake());
 }
 
 // A failed connection remains ready if no thread tests its requests any more. If arm() finds such a ready connection,
-// it must mark all connections awake.
-TEST_F(WaiterTest, IfArmFindsWorkAllAreAwake) {
+// the thread never sleeps, so arm() must find the events of the other connections.
+TEST_F(WaiterTest, IfArmFindsWorkConnectionsWithEventsAreAwake) {
   EXPECT_FALSE(waiter_.arm());
   pairs_[0].sender.reset();
   EXPECT_TRUE(waiter_.wait(kTestTimeout).ok());
   while (pairs_[0].receiver->test(receives_[0]).ok()) std::this_thread::yield();
-  EXPECT_TRUE(waiter_.arm());
-  EXPECT_EQ(awake(), Awake({true, true, true}));
+  sendOn(1);
+  while (!pairs_[1].receiver->awake()) EXPECT_TRUE(waiter_.arm());
+  EXPECT_EQ(awake(), Awake({true, true, false}));
 }
 
 TEST_F(WaiterTest, ATimedOutSleepMarksAllAwake) {
@@ -168,8 +183,32 @@ TEST_F(WaiterTest, ATimedOutSleepMarksAllAwake) {
 
 TEST_F(WaiterTest, BusyConnectionsDoNotStarveTheOthers) {
   EXPECT_FALSE(waiter_.arm());
-  for (int i = 0; i < 100; ++i) waiter_.noteProgress();
-  EXPECT_EQ(awake(), Awake({true, true, true}));
+  sendOn(1);
+  while (!pairs_[1].receiver->awake()) waiter_.noteProgress();
+  EXPECT_EQ(awake(), Awake({false, true, false}));
+}
+
+TEST_F(WaiterTest, AConnectionStaysArmedUntilSomethingHappensOnIt) {
+  const auto armed = [&] {
+    std::vector<bool> each;
+    for (const CommPair& pair : pairs_) each.push_back(pair.receiver->armed());
+    return each;
+  };
+  EXPECT_EQ(armed(), Awake({false, false, false}));
+  EXPECT_FALSE(waiter_.arm());
+  EXPECT_EQ(armed(), Awake({true, true, true}));
+  waiter_.markNeededAwake();
+  EXPECT_EQ(armed(), Awake({true, true, true})) << "only a test changes a connection";
+  EXPECT_FALSE(valueOf(pairs_[0].receiver->test(receives_[0])).done);
+  EXPECT_EQ(armed(), Awake({false, true, true}));
+  sendOn(1);
+  EXPECT_TRUE(waiter_.wait(kTestTimeout).ok());
+  EXPECT_EQ(armed(), Awake({false, false, true}));
+  valueOf(pairs_[2].receiver->irecv(room_.data(), room_.size(), nullptr));
+  EXPECT_EQ(armed(), Awake({false, false, false}));
+  EXPECT_FALSE(waiter_.arm());
+  EXPECT_TRUE(waiter_.wait(kTestTimeout).ok());
+  EXPECT_EQ(awake(), Awake({false, true, false})) << "the data of this connection has not been taken";
 }
 
 }  // namespace

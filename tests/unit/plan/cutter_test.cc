@@ -202,6 +202,28 @@ TEST(CutterTest, ChunkSizeGrowsWithTheSquareRootOfTheCall) {
   EXPECT_EQ(cutter.next(12U << 10, 1).rounds, 1U);
 }
 
+TEST(CutterTest, TheWindowBridgesTheLatency) {
+  const auto windowOf = [](size_t bytes, size_t latencyBytes) {
+    Cutter cutter({1, 1, 1, 1}, {.targetChunkBytes = 32U << 10, .latencyBytes = latencyBytes, .singleOwnerBytes = 0});
+    return cutter.next(bytes, 1).window;
+  };
+  EXPECT_EQ(windowOf(64U << 20, 0), 3U);
+  EXPECT_EQ(windowOf(64U << 20, 32U << 10), 3U);
+  EXPECT_EQ(windowOf(64U << 20, 33U << 10), 4U);
+  EXPECT_EQ(windowOf(64U << 20, 1U << 30), constants::kMaxWindow);
+  EXPECT_EQ(windowOf(256U << 10, 24U << 10), 4U) << "chunks of smaller calls are smaller";
+}
+
+TEST(CutterTest, ChunksAreSoLargeThatTheLargestWindowBridgesTheLatency) {
+  CutLimits limits{.targetChunkBytes = 64U << 10, .latencyBytes = 6 * (20U << 10), .singleOwnerBytes = 0};
+  limits.chunkCostBytes = 1;
+  Cutter cutter({1, 1, 1, 1}, limits);
+  const Cut cut = cutter.next(1U << 20, 1);
+  EXPECT_GE(cut.chunk(0, 0).count, 20U << 10);
+  EXPECT_LE(cut.chunk(0, 0).count, 24U << 10);
+  EXPECT_LE(cut.window, constants::kMaxWindow);
+}
+
 TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   const CutLimits limits{.targetChunkBytes = 16U << 10, .chunkCostBytes = 256, .singleOwnerBytes = 0};
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1

@@ -19,17 +19,26 @@ Roster rosterOf(uint32_t machines) {
   return roster;
 }
 
-TEST(JobPlan, FewMachinesMayUseTheExchangePath) {
-  EXPECT_EQ(JobPlan::make(rosterOf(1)).value().limits.exchangeMachines, 0U);
-  EXPECT_EQ(JobPlan::make(rosterOf(2)).value().limits.exchangeMachines, 2U);
-  EXPECT_EQ(JobPlan::make(rosterOf(8)).value().limits.exchangeMachines, 8U);
-  EXPECT_EQ(JobPlan::make(rosterOf(9)).value().limits.exchangeMachines, 0U);
-  Roster given = rosterOf(9);
-  given.settings.exchangeBytes = 4096;
-  EXPECT_EQ(JobPlan::make(given).value().limits.exchangeMachines, 9U) << "the user gives the limit";
-  given = rosterOf(2);
+size_t exchangeChunkOf(const Roster& roster) { return JobPlan::make(roster).value().limits.exchangeChunkBytes; }
+
+TEST(JobPlan, ChunksOnTheExchangePathAreSmallerWithMoreMachines) {
+  EXPECT_EQ(exchangeChunkOf(rosterOf(1)), 0U) << "one machine exchanges nothing";
+  EXPECT_EQ(exchangeChunkOf(rosterOf(2)), 256U << 10);
+  EXPECT_EQ(exchangeChunkOf(rosterOf(8)), 64U << 10);
+  EXPECT_EQ(exchangeChunkOf(rosterOf(16)), 16U << 10) << "all chunks are at most 128 KiB";
+  EXPECT_EQ(exchangeChunkOf(rosterOf(64)), 4U << 10);
+  EXPECT_EQ(exchangeChunkOf(rosterOf(1000)), 4U << 10);
+  Roster given = rosterOf(2);
+  given.settings.partitionBytes = 16U << 10;
+  EXPECT_EQ(exchangeChunkOf(given), 16U << 10) << "the user limits all chunks";
   given.settings.exchangeBytes = 0;
-  EXPECT_EQ(JobPlan::make(given).value().limits.exchangeMachines, 0U) << "the user forbids it";
+  EXPECT_EQ(exchangeChunkOf(given), 0U) << "the user forbids the exchange path";
+}
+
+TEST(JobPlan, OnlyEndpointsWithAShareAreOwners) {
+  Roster roster = rosterOf(2);
+  for (int server = 0; server < 2; ++server) roster.servers.push_back({.name = "server"});
+  EXPECT_EQ(JobPlan::make(roster).value().owners, (std::vector<bool>{false, false, true, true}));
 }
 
 TEST(JobPlan, PartitionBytesBoundsEveryChunk) {

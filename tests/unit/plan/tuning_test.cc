@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace bps {
@@ -10,12 +13,15 @@ namespace {
 JobPlan planOf(size_t workers, size_t servers, size_t maxChunk = 256U << 10) {
   JobPlan plan;
   plan.shares = solveShares({std::vector<double>(workers, 1.0), std::vector<double>(servers, 1.0)}).value();
+  plan.weights = plan.shares.weights;
   plan.limits.targetChunkBytes = plan.limits.maxChunkBytes = maxChunk;
   plan.measureSingleOwnerPath = plan.measureExchangePath = true;
   return plan;
 }
 
-CutLimits limitsFor(double rate, const JobPlan& plan) { return tuningFor(rate, plan).limits; }
+// Costs of a network where messages hardly count. A small call takes 20 us on one owner, and 20 us longer if split.
+NetworkCosts costsAt(double rate) { return {.rate = rate, .singleOwner = 20e-6, .split = 40e-6, .exchange = 15e-6}; }
+CutLimits limitsFor(double rate, const JobPlan& plan) { return tuningFor(costsAt(rate), plan).limits; }
 size_t chunkFor(double rate, const JobPlan& plan) { return limitsFor(rate, plan).targetChunkBytes; }
 
 Roster rosterWithRates(const std::vector<double>& bytesPerSecond) {
@@ -24,27 +30,34 @@ Roster rosterWithRates(const std::vector<double>& bytesPerSecond) {
   return roster;
 }
 
-// A simulated network. A call takes `latency` seconds, plus the time of its traffic at `rate` bytes per second. The
-// network records the size of every call and of its chunks.
+// A simulated network of four machines and two servers. A call takes `latency` seconds, plus the time of its traffic at
+// `rate` bytes per second, plus `round` seconds for every round. The network records all calls.
 struct FakeNetwork {
-  double rate, latency = 0, traffic = 1.2;
+  double rate, latency = 20e-6, round = 0, traffic = 1.2;
   std::vector<size_t> calls = {};
-  std::vector<size_t> chunks = {};
-  TimedCall call() {
-    return [this](size_t bytes, const Tuning& tuning) -> Result<double> {
+  std::vector<CutLimits> limits = {};
+  TimedCalls run() {
+    return [this](size_t bytes, int, const CutLimits& used) -> Result<double> {
       calls.push_back(bytes);
-      chunks.push_back(tuning.limits.targetChunkBytes);
-      return latency + traffic * static_cast<double>(bytes) / rate;
+      limits.push_back(used);
+      const double rounds = std::ceil(0.3 * static_cast<double>(bytes) / static_cast<double>(used.targetChunkBytes));
+      const bool whole = bytes <= std::max(used.singleOwnerBytes, used.exchangeBytes);
+      return latency * (whole ? 1 : 2) + traffic * static_cast<double>(bytes) / rate + round * rounds;
     };
+  }
+  std::vector<size_t> largeCalls() const {
+    std::vector<size_t> large;
+    std::copy_if(calls.begin(), calls.end(), std::back_inserter(large), [](size_t bytes) { return bytes > 4096; });
+    return large;
   }
 };
 
 TEST(Tuning, ChunksOfAllMachinesTakeAFixedNicTime) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(chunkFor(1e5, plan), 16U << 10) << "the least";
-  EXPECT_EQ(chunkFor(25e6, plan), 56250U) << "200 Mbit/s: 9 ms for four of them";
-  EXPECT_EQ(chunkFor(25e6, planOf(8, 2)), 28125U);
-  EXPECT_EQ(chunkFor(1.25e9, planOf(64, 2)), 175781U) << "10 Gbit/s";
+  EXPECT_EQ(chunkFor(25e6, plan), 31250U) << "200 Mbit/s: 5 ms for four of them";
+  EXPECT_EQ(chunkFor(25e6, planOf(8, 2)), 16U << 10);
+  EXPECT_EQ(chunkFor(1.25e9, planOf(64, 2)), 97656U) << "10 Gbit/s";
   EXPECT_EQ(chunkFor(1e10, plan), 256U << 10) << "the most";
 }
 
@@ -56,14 +69,11 @@ TEST(Tuning, ChunkCostCountsHeadersAndMessageTime) {
   }
 }
 
-TEST(Tuning, WindowTakesAFixedNicTime) {
-  const JobPlan plan = planOf(4, 2);
-  EXPECT_EQ(tuningFor(1e5, plan).window, 2U);
-  EXPECT_EQ(tuningFor(25e6, plan).window, 2U) << "200 Mbit/s";
-  EXPECT_EQ(tuningFor(125e6, plan).window, 2U) << "1 Gbit/s";
-  EXPECT_EQ(tuningFor(1.25e9, plan).window, 3U) << "10 Gbit/s: chunks are as large as they may be";
-  EXPECT_EQ(tuningFor(12.5e9, plan).window, 4U);
-  EXPECT_EQ(tuningFor(1.25e9, planOf(16, 0)).window, 2U) << "rounds of more machines take longer";
+TEST(Tuning, LatencyBytesPassTheNicDuringASmallCall) {
+  EXPECT_EQ(limitsFor(25e6, planOf(4, 2)).latencyBytes, 125U);
+  NetworkCosts slow = costsAt(25e6);
+  slow.singleOwner = 10e-3;
+  EXPECT_EQ(tuningFor(slow, planOf(4, 2)).limits.latencyBytes, 62500U);
 }
 
 TEST(Tuning, PartitionBytesBoundsTheChunk) {
@@ -71,15 +81,30 @@ TEST(Tuning, PartitionBytesBoundsTheChunk) {
   EXPECT_EQ(chunkFor(1e5, planOf(2, 0, 4096)), 4096U);
 }
 
-TEST(Tuning, SmallCallLimitsGrowWithTheRate) {
-  const JobPlan plan = planOf(4, 2);
-  EXPECT_EQ(limitsFor(25e6, plan).singleOwnerBytes, 128U)
-      << "200 Mbit/s: 16 KiB take 4 ms whole at one owner, 1 ms split";
-  EXPECT_EQ(limitsFor(1.25e9, plan).singleOwnerBytes, 8U << 10);
+TEST(Tuning, SmallCallLimitsGrowWithTheRateAndTheCostOfMessages) {
+  const JobPlan plan = planOf(4, 0);
+  EXPECT_EQ(limitsFor(25e6, plan).singleOwnerBytes, 64U) << "20 us are 111 bytes at one owner instead of four";
+  EXPECT_EQ(limitsFor(1.25e9, plan).singleOwnerBytes, 4U << 10);
   EXPECT_EQ(limitsFor(1e12, plan).singleOwnerBytes, 64U << 10);
-  EXPECT_EQ(limitsFor(25e6, plan).exchangeBytes, 128U);
-  EXPECT_EQ(limitsFor(1.25e9, plan).exchangeBytes, 8U << 10);
-  EXPECT_EQ(limitsFor(1e12, plan).exchangeBytes, 16U << 10) << "the redundant sums are the limit";
+  NetworkCosts crowded = costsAt(1.25e9);
+  crowded.split += 80e-6;
+  EXPECT_EQ(tuningFor(crowded, plan).limits.singleOwnerBytes, 16U << 10);
+  EXPECT_EQ(limitsFor(25e6, plan).exchangeBytes, 256U);
+  EXPECT_EQ(limitsFor(1.25e9, plan).exchangeBytes, 16U << 10);
+}
+
+TEST(Tuning, SplittingThatCostsNothingLeavesNoSmallCallPath) {
+  NetworkCosts costs = costsAt(1.25e9);
+  costs.split = 5e-6;
+  EXPECT_EQ(tuningFor(costs, planOf(4, 0)).limits.singleOwnerBytes, 0U);
+  EXPECT_EQ(tuningFor(costs, planOf(4, 0)).limits.exchangeBytes, 0U);
+}
+
+TEST(Tuning, AnExchangeThatIsSlowerThanASingleOwnerIsNotUsed) {
+  NetworkCosts costs = costsAt(1.25e9);
+  costs.exchange = 21e-6;
+  EXPECT_EQ(tuningFor(costs, planOf(16, 0)).limits.exchangeBytes, 0U);
+  EXPECT_EQ(tuningFor(costs, planOf(2, 0)).limits.exchangeBytes, 4U << 20) << "two machines always use it";
 }
 
 TEST(Tuning, TwoMachinesExchangeUntilTheirSumsAreTheLimit) {
@@ -101,45 +126,82 @@ TEST(Tuning, UserLimitsOverrideTuning) {
   EXPECT_EQ(limitsFor(1e3, plan).exchangeBytes, 99U);
 }
 
-TEST(Tuning, GivenRatesNeedNoMeasurement) {
+TEST(Tuning, OfGivenRatesOnlyTheLatencyIsMeasured) {
   FakeNetwork network{1e9};
-  const Tuning tuning = chooseTuning(planOf(3, 2), rosterWithRates({2e9, 50e6, 2e9}), network.call()).value();
-  EXPECT_TRUE(network.calls.empty());
+  const Tuning tuning = chooseTuning(planOf(3, 2), rosterWithRates({2e9, 50e6, 2e9}), network.run()).value();
+  EXPECT_TRUE(network.largeCalls().empty());
   EXPECT_EQ(tuning.limits.targetChunkBytes, chunkFor(50e6, planOf(3, 2))) << "the slowest counts";
+  EXPECT_NEAR(tuning.costs.singleOwner, network.latency, 1e-6);
 }
 
 TEST(Tuning, OneMachineNeedsNoMeasurement) {
   FakeNetwork network{1e9};
-  ASSERT_TRUE(chooseTuning(planOf(1, 0), rosterWithRates({0}), network.call()).ok());
+  ASSERT_TRUE(chooseTuning(planOf(1, 0), rosterWithRates({0}), network.run()).ok());
   EXPECT_TRUE(network.calls.empty());
 }
 
-TEST(Tuning, MeasuresUnlessAllMachinesGiveTheirRate) {
+TEST(Tuning, MeasuresTheSmallestCallOnEachPath) {
+  JobPlan plan = planOf(4, 2);
+  plan.limits.exchangeChunkBytes = 4096;
+  FakeNetwork network{125e6};
+  const NetworkCosts costs = chooseTuning(plan, rosterWithRates({0, 0, 0, 0}), network.run()).value().costs;
+  EXPECT_NEAR(costs.singleOwner, 20e-6, 1e-6);
+  EXPECT_NEAR(costs.exchange, 20e-6, 1e-6);
+  EXPECT_NEAR(costs.split, 40e-6, 5e-6);
+}
+
+TEST(Tuning, MeasuresTheRateUnlessAllMachinesGiveTheirs) {
   for (const double rate : {5e6, 25e6, 125e6, 1.25e9}) {
     FakeNetwork network{rate};
-    const Tuning tuning = chooseTuning(planOf(4, 2), rosterWithRates({2e9, 2e9, 2e9, 0}), network.call()).value();
-    ASSERT_FALSE(network.calls.empty());
-    EXPECT_EQ(network.chunks.front(), 32U << 10) << "the rate is not known yet";
-    EXPECT_NEAR(static_cast<double>(tuning.limits.chunkCostBytes),
-                static_cast<double>(limitsFor(rate, planOf(4, 2)).chunkCostBytes), 2);
+    const Tuning tuning = chooseTuning(planOf(4, 2), rosterWithRates({2e9, 2e9, 2e9, 0}), network.run()).value();
+    EXPECT_NEAR(tuning.costs.rate, rate, rate / 50);
+    EXPECT_EQ(tuning.costs.message, constants::kMessageSeconds) << "messages cost nothing here";
+  }
+}
+
+TEST(Tuning, TheLatencyIsNoPartOfTheRate) {
+  for (const double latency : {1e-3, 10e-3}) {
+    FakeNetwork network{.rate = 25e6, .latency = latency / 2};  // a large call takes twice the latency of a small one
+    const Tuning tuning = chooseTuning(planOf(4, 2), rosterWithRates({0, 0, 0, 0}), network.run()).value();
+    EXPECT_NEAR(tuning.costs.rate, 25e6, 3e6);
+    EXPECT_GT(network.largeCalls().size(), 1U) << "the latency is no reason to measure less";
+  }
+}
+
+TEST(Tuning, SmallerChunksShowWhatMessagesCost) {
+  for (const double round : {1e-3, 4e-3}) {
+    FakeNetwork network{.rate = 500e6, .round = round};
+    const Tuning tuning = chooseTuning(planOf(4, 2), rosterWithRates({0, 0, 0, 0}), network.run()).value();
+    EXPECT_NEAR(tuning.costs.message, round / 4, round / 20);
+    if (round < 2e-3) EXPECT_NEAR(tuning.costs.rate, 500e6, 75e6) << "without the time of the messages";
+    else EXPECT_GT(tuning.costs.rate, 100e6) << "at most three quarters of the time are those of messages";
+  }
+}
+
+TEST(Tuning, ChunksThatCannotBeSmallerShowNoCostOfMessages) {
+  for (const size_t partition : {64U, 1000U, 8192U}) {
+    FakeNetwork network{.rate = 500e6, .round = 1e-3};
+    const Tuning tuning = chooseTuning(planOf(4, 2, partition), rosterWithRates({0, 0, 0, 0}), network.run()).value();
+    EXPECT_TRUE(std::isfinite(tuning.costs.message));
+    for (const CutLimits& limits : network.limits) EXPECT_LE(limits.targetChunkBytes, partition);
   }
 }
 
 TEST(Tuning, MeasuringTakesABoundedTime) {
   const auto callsOn = [](double rate) {
     FakeNetwork network{rate};
-    EXPECT_TRUE(chooseTuning(planOf(4, 2), rosterWithRates({0, 0, 0, 0}), network.call()).ok());
-    return network.calls;
+    EXPECT_TRUE(chooseTuning(planOf(4, 2), rosterWithRates({0, 0, 0, 0}), network.run()).ok());
+    return network.largeCalls();
   };
   EXPECT_EQ(callsOn(5e6), (std::vector<size_t>{256U << 10})) << "one call lasts 63 ms";
-  EXPECT_EQ(callsOn(25e6).size(), 4U);
-  EXPECT_NEAR(static_cast<double>(callsOn(25e6).back()), 25e6 * 0.05 / 1.2, 1e3) << "50 ms";
-  EXPECT_EQ(callsOn(12.5e9), (std::vector<size_t>{256U << 10, 4U << 20, 4U << 20, 4U << 20}));
+  EXPECT_EQ(callsOn(25e6).size(), 5U);
+  EXPECT_NEAR(static_cast<double>(callsOn(25e6).back()), 25e6 * 0.05 / 1.2, 5e3) << "50 ms";
+  EXPECT_EQ(callsOn(12.5e9), (std::vector<size_t>{256U << 10, 4U << 20, 4U << 20, 4U << 20, 4U << 20}));
 }
 
 TEST(Tuning, AFailedProbeEndsTheStart) {
   int calls = 0;
-  const TimedCall fails = [&](size_t, const Tuning&) -> Result<double> {
+  const TimedCalls fails = [&](size_t, int, const CutLimits&) -> Result<double> {
     if (++calls < 3) return 0.001;
     return Status(Code::kRemote, "rank 1 left");
   };

@@ -48,7 +48,7 @@ TEST(RoundSum, AverageIsDividedBeforeTheFirstRounding) {
   const Contribution own{call, &value, 2};
   const uint16_t half = pass({own, own}, RoundSum::Coverage::kSomeRanks), quarter = 0x70e2;
   EXPECT_EQ(half, 0x74e2);  // 20000
-  const Contribution two{call, &half, 2, false, true}, one{call, &quarter, 2, false, true};
+  const Contribution two{call, &half, 2, true}, one{call, &quarter, 2, true};
   EXPECT_EQ(pass({two, two}, RoundSum::Coverage::kAllRanks), value);
   EXPECT_EQ(pass({two, one, own}, RoundSum::Coverage::kAllRanks), value);
   EXPECT_EQ(pass({own, own, own, own}, RoundSum::Coverage::kAllRanks), value);
@@ -60,7 +60,7 @@ TEST(RoundSum, AverageOfIntegersIsDividedAtTheEnd) {
   int8_t out = 0;
   RoundSum(4, RoundSum::Coverage::kSomeRanks, 1).run({{call, &a, 1}, {call, &b, 1}}, &out);
   EXPECT_EQ(out, -1);
-  RoundSum(4, RoundSum::Coverage::kAllRanks, 1).run({{call, &b, 1}, {call, &sum, 1, false, true}}, &out);
+  RoundSum(4, RoundSum::Coverage::kAllRanks, 1).run({{call, &b, 1}, {call, &sum, 1, true}}, &out);
   EXPECT_EQ(out, -1);  // -5 / 4
 }
 

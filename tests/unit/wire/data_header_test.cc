@@ -35,7 +35,6 @@ TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
     const DataHeader header = std::move(decoded).value();
     EXPECT_EQ(header.sequence, sample().sequence);
     EXPECT_TRUE(header.first);
-    EXPECT_FALSE(header.usesExchangePath);
     EXPECT_TRUE(header.call.sameCall(sample().call));
     EXPECT_TRUE(header.call.samePosition(sample().call));
     EXPECT_EQ(header.call.hasScalar, scalar);
@@ -44,16 +43,12 @@ TEST(DataHeader, CarriesAllFieldsOfAFirstChunk) {
 }
 
 TEST(DataHeader, LaterChunksHaveAShorterHeader) {
-  for (const bool usesExchangePath : {true, false}) {
-    DataHeader header = sample(false);
-    header.usesExchangePath = usesExchangePath;
-    const std::vector<uint8_t> bytes = encoded(header);
-    ASSERT_EQ(bytes.size(), 8U);
-    const DataHeader decoded = decodeDataHeader(bytes).value();
-    EXPECT_FALSE(decoded.first);
-    EXPECT_EQ(decoded.usesExchangePath, usesExchangePath);
-    EXPECT_EQ(decoded.sequence, header.sequence);
-  }
+  const DataHeader header = sample(false);
+  const std::vector<uint8_t> bytes = encoded(header);
+  ASSERT_EQ(bytes.size(), 8U);
+  const DataHeader decoded = decodeDataHeader(bytes).value();
+  EXPECT_FALSE(decoded.first);
+  EXPECT_EQ(decoded.sequence, header.sequence);
 }
 
 TEST(DataHeader, ChunksAreNumberedModulo65536) {
@@ -85,7 +80,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
     return decoded.ok() ? std::string() : std::string(decoded.error().message());
   };
   const std::vector<uint8_t> longest = encoded(sample());
-  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 4; rebuild one side");
+  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 5; rebuild one side");
   EXPECT_EQ(why(longest, 20, 12), "chunk header with unknown type 12 or operation 5");
   EXPECT_EQ(why(longest, 21, 6), "chunk header with unknown type 9 or operation 6");
   EXPECT_EQ(why(longest, 1, 0), "chunk header of 38 bytes, expected 8");
@@ -146,6 +141,85 @@ TEST(CallInfo, HistoriesStayDifferentAfterDifferentCalls) {
 TEST(DataHeader, DescribesTheCallAsText) {
   EXPECT_EQ(describe({7, 1000, 7, 0, false, 0}), "all-reduce #7 of 1000 float32, sum");
   EXPECT_EQ(describe({0, 1, 9, 4, false, 0}), "all-reduce #0 of 1 bfloat16, avg");
+}
+
+CallInfo fusedCall(std::vector<FusedCalls::Entry> entries) {
+  CallInfo call{5, 0, 7, 0, false, 0};
+  for (const FusedCalls::Entry& entry : entries) {
+    call.count += entry.count;
+    call.fused.add(entry);
+  }
+  return call;
+}
+
+TEST(DataHeader, CarriesTheCallsOfAFusedCall) {
+  DataHeader header;
+  header.first = true;
+  header.call = fusedCall({{256, 0}, {0, 1}, {16384, 255}});
+  const std::vector<uint8_t> bytes = encoded(header);
+  EXPECT_EQ(bytes.size(), 30U + 1 + 3 * 3);
+  EXPECT_TRUE(decodeDataHeader(bytes).value().call.sameCall(header.call));
+  header.payload = 1;
+  while (header.call.fused.size() < FusedCalls::kMaxCalls) header.call.fused.add({0, 1});
+  EXPECT_EQ(encoded(header).size(), kDataHeaderBytes);
+  EXPECT_TRUE(decodeDataHeader(encoded(header)).value().call.sameCall(header.call));
+}
+
+TEST(DataHeader, RefusesInvalidFusedCalls) {
+  const auto why = [](const CallInfo& call, size_t at = 0, uint8_t value = 5) {
+    DataHeader header;
+    header.first = true;
+    header.call = call;
+    std::vector<uint8_t> bytes = encoded(header);
+    bytes[at] = value;
+    const uint32_t check = crc32c(bytes.data(), bytes.size() - sizeof(uint32_t));
+    std::memcpy(bytes.data() + bytes.size() - sizeof check, &check, sizeof check);
+    auto decoded = decodeDataHeader(bytes);
+    return decoded.ok() ? std::string() : std::string(decoded.error().message());
+  };
+  const CallInfo two = fusedCall({{256, 0}, {256, 1}});
+  EXPECT_EQ(why(two), "");
+  EXPECT_EQ(why(fusedCall({{256, 0}})), "chunk header of 1 fused calls");
+  EXPECT_EQ(why(two, 26, 65), "chunk header of 65 fused calls");
+  EXPECT_EQ(why(two, 26, 3), "chunk header of 37 bytes, expected 40");
+  EXPECT_EQ(why(two, 27, 1), "chunk header of a fused call of 512 elements, whose calls have 513");
+  EXPECT_EQ(why(two, 29, 1), "chunk header of a fused call with invalid call numbers");
+  EXPECT_EQ(why(two, 32, 0), "chunk header of a fused call with invalid call numbers");
+  EXPECT_EQ(why(two, 1, 1 + 2 + 16), "chunk header with invalid flags 0x13");
+  EXPECT_EQ(why(two, 1, 16), "chunk header with invalid flags 0x10");
+  EXPECT_EQ(why({5, 1, 7, 0, false, 0}, 1, 1 + 16), "chunk header of 0 fused calls");
+}
+
+TEST(CallInfo, FusedCallsDifferInTheirListsAndHistories) {
+  const CallInfo call = fusedCall({{1, 0}, {3, 1}}), sizes = fusedCall({{2, 0}, {2, 1}}),
+                 numbers = fusedCall({{1, 0}, {3, 2}}), alone{5, 4, 7, 0, false, 0};
+  std::set<uint32_t> histories{historyAfter(call)};
+  for (const CallInfo& other : {sizes, numbers, alone}) {
+    EXPECT_FALSE(call.sameCall(other));
+    EXPECT_TRUE(histories.insert(historyAfter(other)).second);
+  }
+  EXPECT_EQ(call.calls(), 2U);
+  EXPECT_EQ(alone.calls(), 1U);
+}
+
+TEST(CallInfo, ADifferenceNamesCallsOfTheApplication) {
+  using Texts = std::pair<std::string, std::string>;
+  const CallInfo call = fusedCall({{10, 0}, {20, 1}, {30, 2}});
+  EXPECT_EQ(describe(call), "3 fused all-reduces, #5 to #8, of 60 float32, sum");
+  EXPECT_EQ(describeDifference(call, fusedCall({{10, 0}, {21, 1}, {29, 2}})),
+            Texts("all-reduce #6 of 20 float32, sum", "all-reduce #6 of 21 float32, sum"));
+  const Texts extra("all-reduce #8 of 30 float32, sum, in a group with #5",
+                    "all-reduce #5 of 10 float32, sum, not in a group with this #8");
+  EXPECT_EQ(describeDifference(call, fusedCall({{10, 0}, {20, 1}})), extra);
+  EXPECT_EQ(describeDifference(fusedCall({{10, 0}, {20, 1}}), call), Texts(extra.second, extra.first));
+  EXPECT_EQ(describeDifference(call, fusedCall({{10, 0}, {20, 1}, {30, 3}})), extra);
+  EXPECT_EQ(describeDifference({5, 10, 7, 0, false, 0}, call),
+            Texts("all-reduce #5 of 10 float32, sum, not in a group with this #6",
+                  "all-reduce #6 of 20 float32, sum, in a group with #5"));
+  CallInfo type = call;
+  type.type = 9;
+  EXPECT_EQ(describeDifference(call, type),
+            Texts("all-reduce #5 of 10 float32, sum", "all-reduce #5 of 10 bfloat16, sum"));
 }
 
 TEST(CallInfo, OnlyScalarsMayDiffer) {

@@ -18,7 +18,7 @@ size_t elementBytesOf(const Collective& call) { return elementBytes(static_cast<
 // Returns how often a machine sends each byte of a chunk, which is also how often it receives each
 // byte. If another owner sums the chunk, the machine sends its contribution once and receives the
 // sum once. If the machine sums the chunk itself, it exchanges the bytes once with every other
-// machine. On the exchange path, every machine exchanges the bytes once with every other machine.
+// machine. On the exchange path, every machine sends and receives n - 1 contributions.
 uint64_t transfersPerByte(const ChunkRef& chunk, size_t machine, size_t machines) {
   return chunk.usesExchangePath() || chunk.owner == machine ? machines - 1 : 1;
 }
@@ -44,7 +44,7 @@ MachineTraffic::MachineTraffic(std::unique_ptr<const MachinePlan> plan, std::vec
 
 void MachineTraffic::count(const Collective& call) {
   const uint64_t bytes = call.call.count * elementBytesOf(call);
-  calls_.fetch_add(1, std::memory_order_relaxed);
+  calls_.fetch_add(call.call.calls(), std::memory_order_relaxed);
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
   uint64_t staged = bytes;
   for (const ChunkRef& chunk : call.chunks) staged -= chunk.onGpu ? chunk.bytes : 0;

@@ -76,7 +76,7 @@ TEST(MakeChunks, CheckerGetsAChunkOfEveryCall) {
 }
 
 TEST(MakeChunks, LargeExchangePathCallsHaveSeveralPieces) {
-  Cutter cutter({1, 1}, {.maxChunkBytes = 256U << 10, .exchangeBytes = 4U << 20, .exchangeMachines = 2});
+  Cutter cutter({1, 1}, {.exchangeBytes = 4U << 20, .exchangeChunkBytes = 256U << 10});
   for (const auto& [bytes, pieces] : {std::pair{256UL << 10, 1UL}, {512UL << 10, 2UL}, {1UL << 20, 4UL}}) {
     const auto chunks = makeChunks(cutter.next(bytes / 4, 4), 4);
     ASSERT_EQ(chunks.size(), pieces);
@@ -93,7 +93,7 @@ TEST(MakeChunks, LargeExchangePathCallsHaveSeveralPieces) {
 }
 
 TEST(MakeChunks, SmallExchangePathCallsAreOneChunk) {
-  Cutter cutter({0, 0, 0, 1, 1, 1}, {.exchangeBytes = 1024, .exchangeMachines = 3});
+  Cutter cutter({0, 0, 0, 1, 1, 1}, {.exchangeBytes = 1024, .exchangeChunkBytes = 4096});
   for (const size_t count : {0UL, 1UL, 256UL, 257UL}) {
     const Cut cut = cutter.next(count, 4);
     const auto chunks = makeChunks(cut, 4);

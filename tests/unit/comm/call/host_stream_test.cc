@@ -25,11 +25,11 @@ BufferRange range(const std::array<char, 64>& memory, size_t from, size_t bytes)
 TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto first = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
-  const auto apart = stream->enter(range(memory, 16, 8), range(memory, 24, 8), worker());
-  const auto readsResult = stream->enter(range(memory, 8, 8), range(memory, 32, 8), worker());
-  const auto writesInput = stream->enter(range(memory, 40, 8), range(memory, 4, 4), worker());
-  const auto bothRead = stream->enter(range(memory, 0, 8), range(memory, 48, 8), worker());
+  const auto first = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
+  const auto apart = stream->enter({range(memory, 16, 8), range(memory, 24, 8)}, worker());
+  const auto readsResult = stream->enter({range(memory, 8, 8), range(memory, 32, 8)}, worker());
+  const auto writesInput = stream->enter({range(memory, 40, 8), range(memory, 4, 4)}, worker());
+  const auto bothRead = stream->enter({range(memory, 0, 8), range(memory, 48, 8)}, worker());
   EXPECT_TRUE(first->mayStart());
   EXPECT_TRUE(apart->mayStart());
   EXPECT_FALSE(readsResult->mayStart());
@@ -43,16 +43,43 @@ TEST(HostStream, CallsWaitOnlyForTheirDependencies) {
   HostStream::destroy(stream.get());
 }
 
+TEST(HostStream, FusedCallsWaitOnlyForConflictsOfTheirParts) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto one = worker();
+  const auto between = stream->enter({range(memory, 16, 4), range(memory, 20, 4)}, one);
+  const auto fused = stream->enterFused({{range(memory, 0, 8), range(memory, 8, 8)},  // on both sides of `between`
+                                         {range(memory, 32, 8), range(memory, 40, 8)}},
+                                        one);
+  const auto later = stream->enter({range(memory, 24, 4), range(memory, 28, 4)}, one);
+  const auto reads = stream->enter({range(memory, 44, 4), range(memory, 60, 4)}, one);
+  const auto second =
+      stream->enterFused({{range(memory, 24, 4), range(memory, 50, 4)}, {range(memory, 0, 4), {}}}, one);
+  const auto third = stream->enterFused({{range(memory, 8, 4), range(memory, 54, 2)}, {range(memory, 0, 4), {}}}, one);
+  EXPECT_TRUE(fused->mayStart());
+  EXPECT_TRUE(later->mayStart());
+  EXPECT_FALSE(reads->mayStart());
+  EXPECT_TRUE(second->mayStart());
+  EXPECT_FALSE(third->mayStart());
+  // A fused call does not cover the memory between its parts.
+  const auto again = stream->enter({range(memory, 20, 4), range(memory, 36, 4)}, one);
+  stream->complete(*fused, Status());
+  EXPECT_FALSE(again->mayStart()) << "reads what the call in between writes";
+  for (const auto& entry : {between, later, reads, second, third, again}) stream->complete(*entry, Status());
+  EXPECT_TRUE(stream->idle());
+  HostStream::destroy(stream.get());
+}
+
 // A forked child drops its parent's calls, because it has no threads to run them and must not use the parent's
 // connections.
 TEST(HostStream, ForkedChildDropsItsParentsCalls) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto pending = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  const auto pending = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(5);
-    const auto own = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+    const auto own = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
     const bool free = own->mayStart();
     stream->complete(*own, Status());
     ::_exit(free && stream->synchronize().ok() && stream->idle() ? 0 : 1);
@@ -71,21 +98,21 @@ TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   const auto one = worker(), other = worker();
-  const auto reads = stream->enter(range(memory, 0, 32), range(memory, 40, 8), one);
-  const auto a = stream->enter(range(memory, 0, 16), range(memory, 0, 16), one);
-  const auto b = stream->enter(range(memory, 0, 16), range(memory, 0, 16), one);
-  const auto c = stream->enter(range(memory, 4, 8), range(memory, 4, 8), one);
+  const auto reads = stream->enter({range(memory, 0, 32), range(memory, 40, 8)}, one);
+  const auto a = stream->enter({range(memory, 0, 16), range(memory, 0, 16)}, one);
+  const auto b = stream->enter({range(memory, 0, 16), range(memory, 0, 16)}, one);
+  const auto c = stream->enter({range(memory, 4, 8), range(memory, 4, 8)}, one);
   EXPECT_EQ(b->dependencies.size(), 1U);
   EXPECT_EQ(c->dependencies.size(), 1U);
-  const auto out = stream->enter(range(memory, 48, 8), range(memory, 56, 8), one);
-  const auto again = stream->enter(range(memory, 48, 8), range(memory, 56, 8), one);
-  const auto writesInput = stream->enter(range(memory, 0, 8), range(memory, 48, 8), one);
+  const auto out = stream->enter({range(memory, 48, 8), range(memory, 56, 8)}, one);
+  const auto again = stream->enter({range(memory, 48, 8), range(memory, 56, 8)}, one);
+  const auto writesInput = stream->enter({range(memory, 0, 8), range(memory, 48, 8)}, one);
   EXPECT_EQ(again->dependencies, std::vector{out});
   EXPECT_EQ(writesInput->dependencies, (std::vector{again, out, c, b})) << "both that read it; b stands for a";
   for (const auto& entry : {out, again, writesInput}) stream->complete(*entry, Status());
-  const auto wider = stream->enter(range(memory, 0, 20), range(memory, 0, 20), one);
+  const auto wider = stream->enter({range(memory, 0, 20), range(memory, 0, 20)}, one);
   EXPECT_EQ(wider->dependencies.size(), 4U) << "none of those before it writes all of it";
-  const auto ofOther = stream->enter(range(memory, 0, 20), range(memory, 0, 20), other);
+  const auto ofOther = stream->enter({range(memory, 0, 20), range(memory, 0, 20)}, other);
   EXPECT_EQ(ofOther->dependencies.size(), 5U) << "a call of another worker may end early";
   for (const auto& entry : {reads, a, b, c}) {
     EXPECT_FALSE(wider->mayStart());
@@ -100,8 +127,8 @@ TEST(HostStream, CallsOnTheSameBuffersWaitForTheLastOfThem) {
 TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto a = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
-  const auto b = stream->enter(range(memory, 16, 8), range(memory, 24, 8), worker());
+  const auto a = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
+  const auto b = stream->enter({range(memory, 16, 8), range(memory, 24, 8)}, worker());
   std::thread other([&] {
     stream->complete(*a, Status(Code::kRemote, "first"));
     stream->complete(*b, Status(Code::kInternal, "second"));
@@ -117,12 +144,12 @@ TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
 TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto mine = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+  const auto mine = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
   std::shared_ptr<StreamEntry> others;
   std::atomic<bool> failed{false};
   Status otherOutcome, again;
   std::thread other([&] {
-    others = stream->enter(range(memory, 16, 8), range(memory, 24, 8), worker());
+    others = stream->enter({range(memory, 16, 8), range(memory, 24, 8)}, worker());
     stream->complete(*mine, Status(Code::kRemote, "mine"));
     stream->complete(*others, Status(Code::kInternal, "the other's"));
     failed = true;
@@ -147,7 +174,7 @@ TEST(HostStream, ThreadWithoutCallsGetsTheUnreportedFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
   std::thread([&] {
-    const auto call = stream->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
+    const auto call = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
     stream->complete(*call, Status(Code::kRemote, "lost"));
   }).join();
   EXPECT_STREQ(stream->synchronize().message(), "lost");
@@ -158,8 +185,8 @@ TEST(HostStream, ThreadWithoutCallsGetsTheUnreportedFailure) {
 TEST(HostStream, CallsOfAnotherStreamDoNotWait) {
   auto one = HostStream::create(), two = HostStream::create();
   const std::array<char, 64> memory{};
-  const auto a = one->enter(range(memory, 0, 8), range(memory, 8, 8), worker());
-  const auto b = two->enter(range(memory, 8, 8), range(memory, 0, 8), worker());
+  const auto a = one->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
+  const auto b = two->enter({range(memory, 8, 8), range(memory, 0, 8)}, worker());
   EXPECT_TRUE(b->mayStart());
   one->complete(*a, Status());
   two->complete(*b, Status());

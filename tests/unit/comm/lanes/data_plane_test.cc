@@ -58,7 +58,7 @@ TEST_F(DataPlaneTest, HasAConnectionEachWayForTheOtherMachinesOwner) {
   machines_.connectAll();
   size_t comms = 0;
   planes_[0]->forEachComm([&](net::Comm&) { ++comms; });
-  EXPECT_EQ(comms, 4U) << "pushes and answers, to the other's service and from it";
+  EXPECT_EQ(comms, 6U) << "pushes and answers, to the other's service and from it, and the exchange path";
 }
 
 TEST_F(DataPlaneTest, ABrokenConnectionIsReportedWithItsEndpoint) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "src/comm/call/chunk_buffers.h"
@@ -38,7 +40,6 @@ class FakeBuffers final : public ChunkBuffers {
       chunk.offset = i * chunkBytes;
       chunk.bytes = chunkBytes;
       chunk.round = static_cast<uint32_t>(i);
-      chunk.unsent = options.exchangePath ? 1 : 0;
       call.chunks.push_back(chunk);
       std::fill_n(const_cast<uint8_t*>(call.send) + chunk.offset, chunkBytes, static_cast<uint8_t>(i + 1));
     }
@@ -54,6 +55,13 @@ class FakeBuffers final : public ChunkBuffers {
   }
   const std::vector<size_t>& finishedChunks() const { return finished_; }
   uint8_t* memory() { return memory_.data(); }
+  // Forgets all calls, so that new calls use their memory.
+  void reset() {
+    calls_.clear();
+    finished_.clear();
+    finishedOnce_.clear();
+    used_ = 0;
+  }
 
   bool ready(const Collective&, size_t index) const override { return index < readyBelow; }
   ChunkView view(const Collective& call, size_t index) const override {
@@ -62,7 +70,7 @@ class FakeBuffers final : public ChunkBuffers {
     return {call.send + chunk.offset, call.recv + chunk.offset, chunk.bytes, call.call, options.inPlace, options.onGpu};
   }
   void finished(Collective& call, size_t index) override {
-    EXPECT_EQ(std::count(finished_.begin(), finished_.end(), index), 0) << "chunk " << index << " is finished twice";
+    EXPECT_TRUE(finishedOnce_.emplace(&call, index).second) << "chunk " << index << " is finished twice";
     finished_.push_back(index);
     --call.remaining;
   }
@@ -88,6 +96,7 @@ class FakeBuffers final : public ChunkBuffers {
 
   std::vector<std::unique_ptr<Entry>> calls_;
   std::vector<size_t> finished_;
+  std::set<std::pair<const Collective*, size_t>> finishedOnce_;
   Bytes memory_ = Bytes(kMemoryBytes);
   size_t used_ = 0;
 };

@@ -50,7 +50,6 @@ class LocalLaneTest : public testing::Test {
     header.sequence = DataHeader::sequenceForChunk(chunk);
     header.first = call.chunks[chunk].round == 0;
     header.call = call.call;
-    header.usesExchangePath = call.chunks[chunk].usesExchangePath();
     DataHeaderBytes encoded;
     const size_t bytes = encode(header, encoded);
     pushes_->there.deliver(Message(encoded.begin(), encoded.begin() + bytes));
@@ -109,30 +108,6 @@ TEST_F(LocalLaneTest, AChunkThatIsNotReadyIsNotOffered) {
   EXPECT_FALSE(lane_->idle());
   EXPECT_TRUE(buffers_.finishedChunks().empty());
   buffers_.readyBelow = 1;
-  step();
-  EXPECT_EQ(buffers_.finishedChunks().size(), 1U);
-}
-
-TEST_F(LocalLaneTest, AnInPlaceSumIsNotWrittenBeforeItsContributionIsSent) {
-  submit(1, {.inPlace = true, .exchangePath = true});
-  step();
-  push(0);
-  step();
-  EXPECT_EQ(buffers_.source(0, 0), Message(kChunkBytes, 1)) << "another lane still sends it";
-  buffers_.call(0).chunks[0].unsent = 0;
-  step();
-  EXPECT_EQ(buffers_.target(0, 0), Message(kChunkBytes, 11));
-  EXPECT_EQ(buffers_.finishedChunks().size(), 1U);
-}
-
-TEST_F(LocalLaneTest, AnExchangePathChunkIsFinishedWhenAllLanesHaveSentIt) {
-  submit(1, {.exchangePath = true});
-  step();
-  push(0);
-  step();
-  EXPECT_EQ(buffers_.target(0, 0), Message(kChunkBytes, 11)) << "the sum has a place of its own";
-  EXPECT_TRUE(buffers_.finishedChunks().empty()) << "another lane still reads the contribution";
-  buffers_.call(0).chunks[0].unsent = 0;
   step();
   EXPECT_EQ(buffers_.finishedChunks().size(), 1U);
 }

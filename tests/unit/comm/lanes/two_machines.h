@@ -44,7 +44,7 @@ class TwoMachines {
         return;
       }
       net::Plugin plugin(std::make_shared<FakeNet>(wire_, FakeNet::Options{}));
-      const net::Mesh mesh = std::move(net::Mesh::createListening(plugin, 0, {1, 2, plan_.owners})).value();
+      const net::Mesh mesh = std::move(net::Mesh::createListening(plugin, 0, {1, 2, plan_.owners, true})).value();
       EXPECT_TRUE(control.exchange(mesh.handles(), soon()).ok());
       while (!ended.load()) std::this_thread::sleep_for(1ms);
     });

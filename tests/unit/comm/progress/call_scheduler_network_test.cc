@@ -37,7 +37,6 @@ class CallSchedulerNetworkTest : public testing::Test {
     call->send = call->recv = reinterpret_cast<uint8_t*>(data_[rank].data());
     call->position = positions_[rank];
     call->limits = machines_.plan().limits;
-    call->window = machines_.plan().depth;
     schedulers_[rank]->add(std::move(call));
   }
   void step(size_t rank) {

@@ -84,6 +84,17 @@ TEST_F(StallDetectorTest, OnlyTheEndOfAWaitChainIsNamed) {
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700"), std::string::npos) << text;
 }
 
+// Rank 0 has lost an answer of the server in call 7. The server and rank 1 have everything of call 7 and wait in call 8,
+// which rank 0 has not begun.
+TEST_F(StallDetectorTest, MissingAnswerIsFoundAlthoughItsSenderWaitsInALaterCall) {
+  heartbeat(0, 8, 7, kServer);
+  for (uint32_t rank = 1; rank < 4; ++rank) heartbeat(rank, 9, 8, kServer);
+  heartbeat(kServer, 0, 8, 0);
+  const std::string text = found(12);
+  EXPECT_NE(text.find("rank 0 (host, pid 0) and server cpu1:7700"), std::string::npos) << text;
+  EXPECT_NE(text.find("call #7"), std::string::npos) << text;
+}
+
 TEST_F(StallDetectorTest, EndedWaitResetsTheTimer) {
   for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 9);
   for (uint64_t call = 0; call < 9; ++call) {

@@ -167,6 +167,38 @@ TEST_F(MeshTest, ListensForNoMoreEndpointsThanItIsTold) {
   EXPECT_EQ(std::move(mesh.listen(2)).value(), Progress::kDone);
 }
 
+TEST_F(MeshTest, ConnectsMachinesForTheExchangePathAtDistancesThatArePowersOfTwo) {
+  for (size_t machines = 1; machines <= 9; ++machines)
+    for (const bool reverses : {false, true}) {
+      meshes_.clear();
+      plugins_.clear();
+      std::vector<bool> owners(machines + 1, false);
+      for (size_t e = 0; e < owners.size(); ++e) {
+        plugins_.push_back(
+            std::make_unique<net::Plugin>(std::make_shared<FakeNet>(wire_, FakeNet::Options{.reverses = reverses})));
+        meshes_.push_back(std::move(Mesh::createListening(*plugins_[e], 0, {e, machines, owners, true})).value());
+      }
+      exchange();
+      for (int turn = 0; turn < 5; ++turn)
+        for (Mesh& mesh : meshes_) ASSERT_TRUE(mesh.step().ok());
+      std::vector<std::vector<PeerConnections>> connections(owners.size());
+      for (size_t e = 0; e < owners.size(); ++e) {
+        EXPECT_TRUE(meshes_[e].connected());
+        for (size_t peer = 0; peer < owners.size(); ++peer) connections[e].push_back(meshes_[e].take(peer));
+      }
+      for (size_t from = 0; from < owners.size(); ++from)
+        for (size_t to = 0; to < owners.size(); ++to) {
+          bool expected = false;
+          for (size_t distance = 1; distance < machines; distance *= 2)
+            expected = expected || (from < machines && to < machines && (to + distance) % machines == from);
+          Comm *out = connections[from][to].exchangeOut.get(), *in = connections[to][from].exchangeIn.get();
+          EXPECT_EQ(out != nullptr, expected) << from << " to " << to << " of " << machines;
+          EXPECT_EQ(in != nullptr, expected);
+          if (expected) expectJoined(out, in);
+        }
+    }
+}
+
 TEST_F(MeshTest, StepsTheEndpointsInTurn) {
   make(false);
   exchange();
