@@ -45,8 +45,11 @@ class Fusion : public testing::TestWithParam<Shape> {
     config.blocking = 0;
     ASSERT_EQ(bpsGetUniqueId(&id), bpsSuccess);
     comms_.resize(GetParam().ranks);
+    // The threads of the first ranks may read the variable of the later ranks, so all strings exist before them.
+    for (size_t r = 0; r < ranks(); ++r)
+      hostIds_.push_back("BPS_HOSTID=machine" + std::to_string(r / GetParam().perMachine));
     for (size_t r = 0; r < ranks(); ++r) {
-      ::setenv("BPS_HOSTID", ("machine" + std::to_string(r / GetParam().perMachine)).c_str(), 1);
+      ::putenv(hostIds_[r].data());
       ASSERT_EQ(bpsCommInitRankConfig(&comms_[r], static_cast<int>(ranks()), id, static_cast<int>(r), &config),
                 bpsInProgress);
     }
@@ -81,6 +84,7 @@ class Fusion : public testing::TestWithParam<Shape> {
   }
   std::unique_ptr<Servers> servers_;
   std::vector<bpsComm_t> comms_;
+  std::vector<std::string> hostIds_;
   float values_[8][64] = {};
 };
 

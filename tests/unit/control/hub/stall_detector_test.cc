@@ -84,8 +84,8 @@ TEST_F(StallDetectorTest, OnlyTheEndOfAWaitChainIsNamed) {
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700"), std::string::npos) << text;
 }
 
-// Rank 0 has lost an answer of the server in call 7. The server and rank 1 have everything of call 7 and wait in call 8,
-// which rank 0 has not begun.
+// Rank 0 has lost an answer of the server in call 7. The server and rank 1 have everything of call 7 and wait in call
+// 8, which rank 0 has not begun.
 TEST_F(StallDetectorTest, MissingAnswerIsFoundAlthoughItsSenderWaitsInALaterCall) {
   heartbeat(0, 8, 7, kServer);
   for (uint32_t rank = 1; rank < 4; ++rank) heartbeat(rank, 9, 8, kServer);
