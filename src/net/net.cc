@@ -67,7 +67,9 @@ Result<Request> Comm::flush(void* data, size_t bytes, void* memory) {
 
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
   // The plugin interface has no const pointers, but a send only reads the data.
-  return noted(BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory)));
+  const Request request = noted(BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory)));
+  if (request) ++messagesSent_;
+  return request;
 }
 
 Result<Request> Comm::irecv(void* data, size_t bytes, void* memory) {

@@ -86,6 +86,7 @@ class Comm {
   Result<Request> irecv(void* data, size_t bytes, void* memory);
   Result<Completion> test(Request request);
   int maxRequests() const;
+  uint64_t messagesSent() const { return messagesSent_; }
 
   // Returns a Comm for the reverse direction of this connection, or null if there is no reverse direction. See
   // bpsNetReverse_v1_t in bps/net_plugin.h.
@@ -117,6 +118,7 @@ class Comm {
   bool sends_;
   bool awake_ = true, armed_ = false, needed_ = true, failed_ = false;
   int waitFd_ = -1;
+  uint64_t messagesSent_ = 0;
   std::vector<void*> registered_;  // in the order of registration; may contain a registration twice
 };
 

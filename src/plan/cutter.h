@@ -13,9 +13,9 @@
 // Chunks. Every share is cut into the same number of chunks, which is the number of rounds of the
 // call. So the sizes of the chunks are in proportion to the shares. A share that has fewer quanta
 // than the call has rounds is cut into fewer chunks. The number of rounds follows from two costs.
-// First, a call loses about the time of one round at its start and end; this cost is c, the bytes
-// of a chunk. Second, the call pays `chunkCostBytes` for each chunk, which adds up to share *
-// chunkCostBytes / c. The sum of these two costs is least for c = sqrt(chunkCostBytes * share).
+// First, a call loses some rounds at its start and end; this cost grows with c, the bytes of a chunk.
+// Second, the call pays for each chunk; this cost grows with 1/c. `chunkCostBytes` is the ratio of the
+// two costs (tuning.h). Their sum is least for c = sqrt(chunkCostBytes * share).
 //
 // Window. A NIC never waits if the rounds in flight take at least as long as a chunk needs to come
 // back as a sum. This time consists of two rounds, because a round is received while another one is

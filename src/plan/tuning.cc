@@ -57,6 +57,15 @@ size_t exchangeLimit(const NetworkCosts& costs, const JobPlan& plan, size_t smal
   return callLimit((costs.split - costs.exchange) / secondsPerByte, smallCall);
 }
 
+// See the header.
+size_t chunkCostBytes(const NetworkCosts& costs, const JobPlan& plan) {
+  const auto owners = static_cast<double>(
+      std::count_if(plan.weights.begin(), plan.weights.end(), [](uint64_t weight) { return weight > 0; }));
+  const double perRound =
+      static_cast<double>(machines(plan)) * (constants::kChunkHeaderBytes + costs.message * costs.rate);
+  return std::max<size_t>(1, std::llround(perRound / (2 * busiestTraffic(plan) * owners)));
+}
+
 size_t latencyBytes(const NetworkCosts& costs, const JobPlan& plan) {
   return static_cast<size_t>(costs.singleOwner * costs.rate / static_cast<double>(machines(plan)));
 }
@@ -143,7 +152,7 @@ Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan) {
   Tuning tuning{plan.limits, costs};
   CutLimits& limits = tuning.limits;
   limits.targetChunkBytes = targetChunkBytes(costs.rate, plan);
-  limits.chunkCostBytes = static_cast<size_t>(constants::kChunkHeaderBytes + costs.message * costs.rate);
+  limits.chunkCostBytes = chunkCostBytes(costs, plan);
   limits.latencyBytes = latencyBytes(costs, plan);
   const size_t smallCall = std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
   if (plan.measureSingleOwnerPath) limits.singleOwnerBytes = singleOwnerLimit(costs, plan, smallCall);

@@ -7,7 +7,10 @@
 //   chunk of the largest share <= kRoundSeconds B / n, kMaxRoundBytes / n
 //       One chunk of every machine may wait at an owner's port. So a round fills the port's queue
 //       for at most kRoundSeconds.
-//   cost of a chunk = kChunkHeaderBytes + message B    in bytes; see cutter.h
+//   cost of a chunk = n (kChunkHeaderBytes + message B) / (2 t owners)    in bytes; see cutter.h
+//       A call of b bytes in R rounds takes t b/B, where t is the number of bytes that the busiest NIC
+//       sends for one byte of the buffer. Two of the R rounds fill and drain the pipeline: 2 t b / (B R)
+//       more. A round costs n message more. The sum is least for R^2 = (b / owners) / cost of a chunk.
 //   bytes of a latency = singleOwner B / n             of one owner's chunks; see cutter.h
 //
 // A small call may send more bytes in order to save messages and hops. Each path limit is the call

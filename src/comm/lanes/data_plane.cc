@@ -229,6 +229,12 @@ std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   return registered;
 }
 
+uint64_t DataPlane::messagesSent() {
+  uint64_t messages = 0;
+  forEachComm([&](net::Comm& comm) { messages += comm.messagesSent(); });
+  return messages;
+}
+
 void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {
   for (auto& lane : lanes_)
     if (lane != nullptr) lane->forEachComm(use);

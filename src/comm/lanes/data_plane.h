@@ -63,6 +63,7 @@ class DataPlane final : public GpuRegionRegistrar {
   // waits. Call this function regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
+  uint64_t messagesSent();
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;

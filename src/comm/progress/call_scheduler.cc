@@ -4,6 +4,7 @@
 
 #include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
+#include "src/base/log.h"
 
 namespace bps {
 namespace {
@@ -94,6 +95,7 @@ Status CallScheduler::checkStalls() {
 }
 
 void CallScheduler::close() {
+  if (plane_ != nullptr) logInfo(Subsystem::kNet, "sent {} messages for {} calls", plane_->messagesSent(), completed_);
   waiter_.clear();
   plane_.reset();
 }

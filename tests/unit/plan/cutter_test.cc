@@ -198,7 +198,7 @@ TEST(CutterTest, ChunkSizeGrowsWithTheSquareRootOfTheCall) {
   EXPECT_EQ(cutter.next(16U << 20, 1).rounds, 181U);  // each share is 8 MiB; sqrt(256 B * 8 MiB) is 46341 B
   EXPECT_EQ(cutter.next(4U << 20, 1).rounds, 90U);
   EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 45U);
-  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 8U);  // chunks of 8 KiB, the minimum size
+  EXPECT_EQ(cutter.next(128U << 10, 1).rounds, 10U);  // chunks of 6 KiB, the minimum size
   EXPECT_EQ(cutter.next(12U << 10, 1).rounds, 1U);
 }
 
@@ -227,7 +227,7 @@ TEST(CutterTest, ChunksAreSoLargeThatTheLargestWindowBridgesTheLatency) {
 TEST(CutterTest, UnequalOwnersDoNotMakeSmallCallsFiner) {
   const CutLimits limits{.targetChunkBytes = 16U << 10, .chunkCostBytes = 256, .singleOwnerBytes = 0};
   Cutter cutter({1, 1, 1, 1, 1, 1, 1, 1, 2}, limits);      // n = 8, k = 1
-  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 14U);         // the mean share is 114 KiB, in chunks of 8 KiB
+  EXPECT_EQ(cutter.next(1U << 20, 1).rounds, 18U);         // the mean share is 114 KiB, in chunks of 6 KiB
   EXPECT_EQ(cutter.next(8U << 20, 1).rounds, 103U);        // the largest share is 2/10 of 8 MiB, in chunks of 16 KiB
   Cutter most({1, 1, 1, 1, 1, 1, 1, 1, 7, 7, 7}, limits);  // the largest share determines the number of rounds
   EXPECT_EQ(most.next(8U << 20, 1).rounds, 124U);          // the largest share is 7/29 of 8 MiB, in chunks of 16 KiB
