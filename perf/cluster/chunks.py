@@ -20,10 +20,14 @@ class Direction:
         return bool(self.headers) and self.headers[min(self.headers)][0]
 
     def name_pushes(self):
+        """The calls that measure the network at the start have numbers of their own, so they get no number here."""
+        firsts = [number for number in sorted(self.headers) if self.headers[number][0]]
+        started = [self.headers[number][1] for number in firsts]
+        timed = max((firsts[i] for i in range(1, len(firsts)) if started[i] < started[i - 1]), default=0)
         call, index = None, 0
         for number in sorted(self.headers):
-            first, started, _, _ = self.headers[number]
-            call, index = (started, 0) if first else (call, index + 1)
+            first, called, _, _ = self.headers[number]
+            call, index = (called if number >= timed else None, 0) if first else (call, index + 1)
             self.chunks[number] = Chunk("push", call, index)
 
     def name_answers(self, push):
@@ -80,8 +84,10 @@ class Streams:
 
     def calls(self, size):
         """The numbers of the calls of bps-perf that all-reduce this many bytes."""
-        return sorted({header[1] for direction in self.directions.values() for header in direction.headers.values()
-                       if header[0] and header[3] == FLOAT32 and 4 * header[2] == size})
+        return sorted({direction.chunks[number].call for direction in self.directions.values()
+                       for number, header in direction.headers.items()
+                       if header[0] and header[3] == FLOAT32 and 4 * header[2] == size
+                       and direction.chunks[number].call is not None})
 
     def of(self, flow):
         return self.streams.get((flow["key"], flow["base"]))

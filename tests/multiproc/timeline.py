@@ -139,6 +139,12 @@ class Streams(unittest.TestCase):
         self.assertEqual(list(total(wire.carried(0, True))), ["control", push(4, 0), push(5, 0), push(5, 1)])
         self.assertEqual(list(total(wire.carried(0, False))), [answer(4, 0), answer(5, 0), answer(5, 1)])
 
+    def test_calls_before_the_numbers_start_again_have_no_number(self):
+        wire = Wire()
+        pushes = b"".join(chunk(index, 8, call=call) for index, call in enumerate((0, 1, 0, 1, 2)))
+        wire.stream(WORKER, SERVER, HELLO + pushes, [])
+        self.assertEqual(list(total(wire.carried(0, True))), ["control", push(None, 0), push(0, 0), push(1, 0), push(2, 0)])
+
     def test_a_header_may_list_the_calls_of_a_fused_call(self):
         wire = Wire()
         wire.stream(WORKER, SERVER, HELLO + chunk(0, 8, call=4, fused=64) + chunk(1, 300, call=68), [])
