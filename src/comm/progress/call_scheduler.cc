@@ -95,7 +95,9 @@ Status CallScheduler::checkStalls() {
 }
 
 void CallScheduler::close() {
-  if (plane_ != nullptr) logInfo(Subsystem::kNet, "sent {} messages for {} calls", plane_->messagesSent(), completed_);
+  if (plane_ != nullptr)
+    logInfo(Subsystem::kNet, "sent {} messages for {} calls", plane_->messagesSent() - beforeFirstCall_.messages,
+            completed_ - beforeFirstCall_.calls);
   waiter_.clear();
   plane_.reset();
 }
@@ -104,6 +106,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.elementsMoved();
   session_.control.reportCallsStarted(call->call.number + 1);
+  if (call->call.number == 0 && plane_ != nullptr) beforeFirstCall_ = {plane_->messagesSent(), completed_};
   call->position->start();
   const Cut cut = cutter_.next(count, elementSize, call->limits);
   call->chunks = makeChunks(cut, elementSize);

@@ -77,6 +77,9 @@ class CallScheduler final : public ProgressWork {
   Deadline stallDeadline_ = Deadline::never();
   bool waitReported_ = false;
   uint64_t completed_ = 0;
+  struct {
+    uint64_t messages = 0, calls = 0;
+  } beforeFirstCall_;  // the calls that measured the network begin with number 0, too
 };
 
 }  // namespace bps
