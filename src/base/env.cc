@@ -103,6 +103,9 @@ const EnvVar kEnvTable[] = {
      "all."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Time limit of start-up and of the detection of a dead or stopped peer."},
+    {"BPS_SERVER_TIMEOUT", &Env::serverTimeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
+     "A server that is silent for this time, or for half of BPS_TIMEOUT if that is shorter, is lost: the calls go on "
+     "without it. Rank 0's value applies to all ranks."},
     {"BPS_AUTH", &Env::auth, "", "on or off", 0, 0,
      "off: accept peers that do not prove that they know the key of the job or of the servers."},
     {"BPS_KEY_FILE", &Env::keyFile, "", "path of a file of at least 16 bytes", 0, 0,

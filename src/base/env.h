@@ -69,6 +69,7 @@ struct Env {  // the initial values of the members are the defaults
   Bytes ncclMinBytes{Bytes::kMeasured};
   std::string ncclLocal = "exact";
   Seconds timeout{10};
+  Seconds serverTimeout{2};
   bool auth = true;
   std::string keyFile;
   bool keyFileShared = false;

@@ -10,6 +10,7 @@
 #include "src/comm/call/fused_position.h"
 #include "src/comm/startup/connect.h"
 #include "src/comm/startup/describe.h"
+#include "src/comm/startup/probe_times.h"
 
 namespace bps {
 namespace {
@@ -59,7 +60,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   made->cuda_ = std::move(cuda);
   CommunicatorFailure& failure = made->failure_;
   made->control_ = BPS_TRY(ControlPlane::create(env, {membership.id, membership.rank, membership.nRanks, ""},
-                                                [&failure](const Status& why) { failure.set(why); }));
+                                                {[&failure](const Status& why) { failure.set(why); },
+                                                 [made = made.get()](const ServerLost& loss) {
+                                                   made->state_.losses.add(loss);
+                                                   made->bell_->ring();
+                                                 }}));
   return made;
 }
 
@@ -91,7 +96,7 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, bell_, cuda_.get()}, deadline));
+  progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, state_.losses, bell_, cuda_.get()}, deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }

@@ -18,6 +18,7 @@
 #include "src/comm/call/all_reduce_call.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/progress/progress_thread.h"
+#include "src/comm/progress/server_losses.h"
 #include "src/comm/startup/split.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
@@ -88,6 +89,9 @@ class Communicator {
   // deadline between calls of this method; its first value is Deadline::never().
   void failIfPeerLeft(Deadline& until);
   Status failure() const { return failure_.get(); }
+  // The reason why the calls go on without a server; empty if no server is lost. Any thread may call
+  // this method.
+  std::string latestServerLoss() const { return state_.losses.latestReason(); }
   // True if a stream has reached a call that has not ended yet.
   bool hasCallsInFlight() const { return progressThread_->engine()->hasCallsInFlight(); }
 
@@ -116,6 +120,7 @@ class Communicator {
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;  // no rank has a CUDA device
+    ServerLosses losses;
   };
 
   const Env env_;

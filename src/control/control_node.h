@@ -27,9 +27,11 @@ class ControlNodeEvents {
  public:
   virtual ~ControlNodeEvents() = default;
   virtual void joined(const Roster& roster) = 0;
-  virtual void answered(Result<std::vector<Blob>> blobs) = 0;  // the result of startOp(); operations do not overlap
+  // The result of startOp(). Operations of one kind do not overlap.
+  virtual void answered(ControlOp kind, Result<std::vector<Blob>> blobs) = 0;
   virtual void failed(const Status& failure) = 0;  // called at most once; after it only leaveDone() may be called
   virtual void memberLeft(size_t member) = 0;
+  virtual void serverLost(const ServerLost& loss) = 0;
   virtual void hubLeft() = 0;
   virtual void leaveDone() = 0;  // leave() has completed
 };

@@ -24,6 +24,11 @@ constexpr double kBytesPerGbit = 1e9 / 8;
 
 uint32_t timeoutMs(const Env& env) { return static_cast<uint32_t>(env.timeout.value * 1000); }
 
+// A Link fails after half of its timeout.
+uint32_t serverTimeoutMs(const Env& env) {
+  return static_cast<uint32_t>(std::min(env.timeout.value, 2 * env.serverTimeout.value) * 1000);
+}
+
 Join joinOf(const Env& env, const JoinArgs& args) {
   Join join;
   join.rank = args.rank;
@@ -39,7 +44,7 @@ Join joinOf(const Env& env, const JoinArgs& args) {
 Status findServers(const Env& env, ServerPoolArgs& servers) {
   if (env.servers.empty()) return {};
   servers.targets = BPS_TRY(serverTargets(env.servers));
-  servers.credentials = {BPS_TRY(serverKey(env)), env.auth, timeoutMs(env)};
+  servers.credentials = {BPS_TRY(serverKey(env)), env.auth, serverTimeoutMs(env)};
   return {};
 }
 
@@ -51,7 +56,8 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
   hub.interfaces = env.socketIfname;
   hub.deadline = deadline;
   hub.settings = {env.partitionBytes.value, env.exchangeBytes.value,          env.singleOwnerBytes.value,
-                  timeoutMs(env),           static_cast<uint32_t>(env.rails), env.checksum};
+                  timeoutMs(env),           static_cast<uint32_t>(env.rails), env.checksum,
+                  serverTimeoutMs(env) / 2};
   hub.servers.required = env.requireServers;
   hub.startError = findServers(env, hub.servers);
   return hub;
@@ -76,8 +82,8 @@ Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const Joi
 
 class ControlPlane::Impl {
  public:
-  Impl(const Env& env, JoinArgs args, Doorbell bell, FailureSink sink)
-      : env_(env), args_(std::move(args)), mailbox_(std::move(bell), std::move(sink)) {}
+  Impl(const Env& env, JoinArgs args, Doorbell bell, Sinks sinks)
+      : env_(env), args_(std::move(args)), mailbox_(std::move(bell), std::move(sinks)) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
@@ -133,8 +139,8 @@ class ControlPlane::Impl {
 ControlPlane::ControlPlane(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ControlPlane::~ControlPlane() = default;
 
-Result<std::unique_ptr<ControlPlane>> ControlPlane::create(const Env& env, JoinArgs args, FailureSink sink) {
-  auto impl = std::make_unique<Impl>(env, std::move(args), BPS_TRY(Doorbell::create()), std::move(sink));
+Result<std::unique_ptr<ControlPlane>> ControlPlane::create(const Env& env, JoinArgs args, Sinks sinks) {
+  auto impl = std::make_unique<Impl>(env, std::move(args), BPS_TRY(Doorbell::create()), std::move(sinks));
   return std::unique_ptr<ControlPlane>(new ControlPlane(std::move(impl)));
 }
 
@@ -149,6 +155,10 @@ Result<std::vector<Blob>> ControlPlane::gather(const Blob& mine, Deadline deadli
 
 Result<std::vector<Blob>> ControlPlane::gatherForSplit(const Blob& mine, Deadline deadline) {
   return impl_->mailbox().runOp(ControlOp::kSplit, {mine}, deadline);
+}
+
+Result<std::vector<Blob>> ControlPlane::gatherForRecovery(const Blob& mine, Deadline deadline) {
+  return impl_->mailbox().runOp(ControlOp::kRecovery, {mine}, deadline);
 }
 
 Result<std::vector<Blob>> ControlPlane::exchange(const std::vector<Blob>& perEndpoint, Deadline deadline) {

@@ -7,7 +7,8 @@
 //
 // A ControlPlane belongs to its communicator. Every ControlPlane has one control thread, which handles all sockets. The
 // functions below pass their work to the control thread. Any thread may call report(), suspect(), reportCallsStarted(),
-// reportWait() and interrupt() at any time. The other functions may be called by only one thread at a time.
+// reportWait() and interrupt() at any time. The other functions, except gatherForRecovery(), may be called by only
+// one thread at a time.
 //
 // Every control connection carries a heartbeat in each direction every tenth of BPS_TIMEOUT. The communicator fails if
 // a peer is silent for half of BPS_TIMEOUT, or if its connection breaks before its goodbye message. The error names
@@ -47,9 +48,17 @@ class ControlPlane {
   // and must not call the ControlPlane. The FailureSink is not called after this rank has said goodbye. After the hub's
   // goodbye the FailureSink receives only failures that this rank reports itself.
   using FailureSink = std::function<void(Status)>;
+  // The control thread calls the ServerLossSink for each server without which the communicator goes on, in the same
+  // order on all ranks. The ServerLossSink must not block and must not call the ControlPlane. Some thread of every rank
+  // then calls gatherForRecovery() once for each loss, in this order.
+  using ServerLossSink = std::function<void(const ServerLost&)>;
+  struct Sinks {
+    FailureSink failure;
+    ServerLossSink serverLost;
+  };
 
   // create() does not block. Call join() next.
-  static Result<std::unique_ptr<ControlPlane>> create(const Env& env, JoinArgs args, FailureSink sink);
+  static Result<std::unique_ptr<ControlPlane>> create(const Env& env, JoinArgs args, Sinks sinks);
   // Starts the control thread and blocks until all members have the same roster. join() waits for all ranks and for all
   // servers in rank 0's BPS_SERVERS. A server that does not open the job is left out with a warning; if
   // BPS_REQUIRE_SERVERS=1, join() fails instead. Servers may start after the workers: the hub retries refused
@@ -73,6 +82,9 @@ class ControlPlane {
   // A gather() for splitting the communicator. If a rank does not call gatherForSplit() in time, the split fails on all
   // ranks, but the communicator goes on. If that rank calls gatherForSplit() later, its split fails too.
   Result<std::vector<Blob>> gatherForSplit(const Blob& mine, Deadline deadline);
+  // A gather() after the loss of a server. One thread may call gatherForRecovery() while another thread calls any other
+  // control operation. The item of a rank that has left is empty.
+  Result<std::vector<Blob>> gatherForRecovery(const Blob& mine, Deadline deadline);
   // The first Roster::rails() ranks of every machine take part in an exchange(), and in the first exchange() also all
   // servers. perEndpoint[e] goes to endpoint e (a machine or a server) on this rank's rail. The result contains the
   // item that each endpoint sent to this rank. A server sends and receives the items of all rails, one rail after the

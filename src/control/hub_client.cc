@@ -39,14 +39,15 @@ void HubClient::startDialing(const Address& hub) {
 }
 
 void HubClient::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
-  if (state_ != State::kRunning) {
-    return events_.answered(
-        failure(Code::kRemote, "{}: {}, the hub, has left", controlOpName(kind), roster_.rankName(0)));
-  }
+  if (state_ != State::kRunning) return refuseOp(kind);
   const size_t own = isGather(kind) ? 0 : ownItem(kind, roster_, args_.join.rank);
-  pending_ =
-      PendingOp{kind, own < blobs.size() ? blobs[own] : Blob(), withGrace(controlOpDeadline(kind, deadline, roster_))};
+  pending_[static_cast<size_t>(kind)] =
+      PendingOp{own < blobs.size() ? blobs[own] : Blob(), withGrace(controlOpDeadline(kind, deadline, roster_))};
   hub_->send(ControlOpInput{kind, opNumbers_[static_cast<size_t>(kind)], remainingMs(deadline), std::move(blobs)});
+}
+
+void HubClient::refuseOp(ControlOp kind) {
+  events_.answered(kind, failure(Code::kRemote, "{}: {}, the hub, has left", controlOpName(kind), roster_.rankName(0)));
 }
 
 void HubClient::report(Status failure) {
@@ -92,7 +93,8 @@ void HubClient::watch(PollSet& set) const {
   if (state_ == State::kDialingHub) dialer_->watch(set);
   if (hub_) hub_->watch(set);
   if (joining()) set.wakeAt(withGrace(args_.deadline).at());
-  if (pending_) set.wakeAt(pending_->deadline.at());
+  for (const auto& pending : pending_)
+    if (pending) set.wakeAt(pending->deadline.at());
   for (const HeldFailure& own : heldFailures_) set.wakeAt(own.deadline.at());
 }
 
@@ -169,8 +171,8 @@ bool HubClient::isExpected(MessageType type) const {
       return isOneOf(type, {MessageType::kRoster, MessageType::kRefusal, MessageType::kFailure});
     case State::kRunning:
     case State::kLeaving:
-      return isOneOf(type,
-                     {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kGoodbye, MessageType::kFailure});
+      return isOneOf(type, {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kServerLost,
+                            MessageType::kGoodbye, MessageType::kFailure});
     default:  // in the other states there is no connection to the hub
       return false;
   }
@@ -193,6 +195,8 @@ Status HubClient::handle(const Frame& frame) {
       return answer(frame);
     case MessageType::kLeft:
       return handleLeft(frame);
+    case MessageType::kServerLost:
+      return handleServerLost(frame);
     default:  // goodbye
       handleGoodbye();
       return {};
@@ -217,14 +221,15 @@ Status HubClient::answer(const Frame& frame) {
   ControlOpResult answer = BPS_TRY(decodeFrom<ControlOpResult>(*hub_, frame));
   if (Status wrong = checkResult(answer); !wrong.ok()) return hub_->protocolError(wrong);
   ++opNumbers_[static_cast<size_t>(answer.kind)];
-  pending_.reset();
-  if (!answer.givenUp.empty()) events_.answered(Status(Code::kRemote, std::move(answer.givenUp)));
-  else events_.answered(std::move(answer.blobs));
+  pending_[static_cast<size_t>(answer.kind)].reset();
+  if (!answer.givenUp.empty()) events_.answered(answer.kind, Status(Code::kRemote, std::move(answer.givenUp)));
+  else events_.answered(answer.kind, std::move(answer.blobs));
   return {};
 }
 
 Status HubClient::checkResult(const ControlOpResult& answer) const {
-  if (!pending_ || pending_->kind != answer.kind || answer.number != opNumbers_[static_cast<size_t>(answer.kind)])
+  const auto& pending = pending_[static_cast<size_t>(answer.kind)];
+  if (!pending || answer.number != opNumbers_[static_cast<size_t>(answer.kind)])
     return failure(Code::kRemote, "{} {}: unexpected result", controlOpName(answer.kind), answer.number);
   if (!answer.givenUp.empty()) {
     if (answer.kind == ControlOp::kSplit && answer.blobs.empty()) return {};
@@ -239,7 +244,7 @@ Status HubClient::checkResult(const ControlOpResult& answer) const {
     if (blob.size() > kMaxItemBytes)
       return failure(Code::kRemote, "{}: received an item of {} bytes, the limit is {}", controlOpName(answer.kind),
                      blob.size(), kMaxItemBytes);
-  if (items > 0 && answer.blobs[ownItem(answer.kind, roster_, args_.join.rank)] != pending_->mine)
+  if (items > 0 && answer.blobs[ownItem(answer.kind, roster_, args_.join.rank)] != pending->mine)
     return failure(Code::kRemote, "{}: this rank's own item has changed", controlOpName(answer.kind));
   return {};
 }
@@ -254,8 +259,24 @@ Status HubClient::handleLeft(const Frame& frame) {
 
 void HubClient::memberLeft(size_t member) {
   left_[member] = true;
-  std::erase_if(heldFailures_, [&](const HeldFailure& own) { return own.member == member; });
+  dropHeldFailures(member);
   events_.memberLeft(member);
+}
+
+void HubClient::dropHeldFailures(size_t member) {
+  std::erase_if(heldFailures_, [&](const HeldFailure& own) { return own.member == member; });
+}
+
+// Suspicions of the server no longer matter.
+Status HubClient::handleServerLost(const Frame& frame) {
+  const ServerLost loss = BPS_TRY(decodeFrom<ServerLost>(*hub_, frame));
+  const size_t member = roster_.ranks.size() + loss.server;
+  if (loss.server >= roster_.servers.size() || left_[member])
+    return hub_->protocolError(failure(Code::kRemote, "unexpected loss of server {}", loss.server));
+  left_[member] = true;
+  dropHeldFailures(member);
+  events_.serverLost(loss);
+  return {};
 }
 
 // After its goodbye the hub sends nothing more, so the failures that this rank holds back become final. Suspicions of
@@ -267,10 +288,8 @@ void HubClient::handleGoodbye() {
   hub_.reset();
   memberLeft(0);
   events_.hubLeft();
-  if (pending_)
-    events_.answered(
-        failure(Code::kRemote, "{}: {}, the hub, has left", controlOpName(pending_->kind), roster_.rankName(0)));
-  pending_.reset();
+  for (size_t kind = 0; kind < kControlOps; ++kind)
+    if (std::exchange(pending_[kind], std::nullopt)) refuseOp(static_cast<ControlOp>(kind));
   std::erase_if(heldFailures_, [](const HeldFailure& own) { return own.member != kNoMember; });
   if (!heldFailures_.empty()) fail(heldFailures_.front().failure.clone());
 }
@@ -278,8 +297,10 @@ void HubClient::handleGoodbye() {
 void HubClient::checkDeadlines() {
   if (joining() && withGrace(args_.deadline).passed())
     return fail(failure(Code::kRemote, "{} did not answer in time", hub_ ? hub_->name() : "the rendezvous server"));
-  if (pending_ && pending_->deadline.passed())
-    return fail(failure(Code::kRemote, "{}: no answer from {} in time", controlOpName(pending_->kind), hub_->name()));
+  for (size_t kind = 0; kind < kControlOps; ++kind)
+    if (pending_[kind] && pending_[kind]->deadline.passed())
+      return fail(failure(Code::kRemote, "{}: no answer from {} in time", controlOpName(static_cast<ControlOp>(kind)),
+                          hub_->name()));
   for (const HeldFailure& own : heldFailures_)
     if (own.deadline.passed()) {
       const Status failure = own.failure.clone();
@@ -289,7 +310,7 @@ void HubClient::checkDeadlines() {
 }
 
 void HubClient::fail(const Status& failure) {
-  pending_.reset();
+  pending_ = {};
   heldFailures_.clear();
   rendezvous_.reset();
   dialer_.reset();

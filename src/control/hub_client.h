@@ -53,8 +53,7 @@ class HubClient final : public ControlNode {
  private:
   enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
   struct PendingOp {  // an operation that waits for its result
-    ControlOp kind;
-    Blob mine;  // this rank's own item
+    Blob mine;        // this rank's own item
     Deadline deadline;
   };
   struct HeldFailure {  // a failure that is delivered unless the hub sends a failure first
@@ -63,6 +62,7 @@ class HubClient final : public ControlNode {
     Deadline deadline;
   };
 
+  void refuseOp(ControlOp kind);
   Status advance(const PollSet& set);
   Status askRendezvous(const PollSet& set);
   Status dialHub(const PollSet& set);
@@ -73,6 +73,8 @@ class HubClient final : public ControlNode {
   Status answer(const Frame& frame);
   Status checkResult(const ControlOpResult& answer) const;
   Status handleLeft(const Frame& frame);
+  Status handleServerLost(const Frame& frame);
+  void dropHeldFailures(size_t member);
   void memberLeft(size_t member);
   void handleGoodbye();
   void checkDeadlines();
@@ -91,7 +93,7 @@ class HubClient final : public ControlNode {
   Roster roster_;
   std::vector<bool> left_;
   std::array<uint32_t, kControlOps> opNumbers_{};
-  std::optional<PendingOp> pending_;
+  std::array<std::optional<PendingOp>, kControlOps> pending_;  // by kind
   std::vector<HeldFailure> heldFailures_;
   bool eventsDone_ = false;  // this rank has failed or left; only leaveDone() may still be called
 };

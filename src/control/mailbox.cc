@@ -38,13 +38,14 @@ Status Mailbox::waitJoin(Deadline deadline, Roster& roster) {
 Result<std::vector<Blob>> Mailbox::runOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
   {
     MutexLock lock(mutex_);
-    answer_.reset();
+    answers_[static_cast<size_t>(kind)].reset();
   }
   post([kind, deadline, blobs = std::move(blobs)](ControlNode& node) { node.startOp(kind, blobs, deadline); });
   MutexLock lock(mutex_);
   const auto end = graceEnd(roster_ ? controlOpDeadline(kind, deadline, *roster_) : deadline);
-  while (!answer_ && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
-  if (answer_ && (answer_->ok() || failure_.ok())) return std::move(*answer_);
+  std::optional<Result<std::vector<Blob>>>& answer = answers_[static_cast<size_t>(kind)];
+  while (!answer && failure_.ok() && !interrupted_ && !passed(end)) changed_.waitUntil(mutex_, end);
+  if (answer && (answer->ok() || failure_.ok())) return std::move(*answer);
   if (!failure_.ok()) return failure_.clone();
   if (interrupted_) return Status(Code::kInvalidUsage, "aborted");
   return failure(Code::kTimeout, "{}: the control thread does not answer", controlOpName(kind));
@@ -97,9 +98,9 @@ void Mailbox::joined(const Roster& roster) {
   changed_.notifyAll();
 }
 
-void Mailbox::answered(Result<std::vector<Blob>> blobs) {
+void Mailbox::answered(ControlOp kind, Result<std::vector<Blob>> blobs) {
   MutexLock lock(mutex_);
-  answer_ = std::move(blobs);
+  answers_[static_cast<size_t>(kind)] = std::move(blobs);
   changed_.notifyAll();
 }
 
@@ -111,7 +112,7 @@ void Mailbox::failed(const Status& failure) {
     changed_.notifyAll();
     if (!roster_ || leaving_) return;  // join() itself returns the failure, and leave() ignores failures
   }
-  if (sink_) sink_(failure.clone());
+  if (sinks_.failure) sinks_.failure(failure.clone());
 }
 
 void Mailbox::memberLeft(size_t member) {

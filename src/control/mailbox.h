@@ -4,6 +4,7 @@
 // shared state except callsStarted_. A Doorbell wakes the control thread, and a condition variable wakes the callers.
 // The Mailbox belongs to the ControlPlane.
 #pragma once
+#include <array>
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -20,7 +21,7 @@ class Mailbox final : public ControlNodeEvents {
  public:
   using Call = std::function<void(ControlNode&)>;
 
-  Mailbox(Doorbell bell, ControlPlane::FailureSink sink) : bell_(std::move(bell)), sink_(std::move(sink)) {}
+  Mailbox(Doorbell bell, ControlPlane::Sinks sinks) : bell_(std::move(bell)), sinks_(std::move(sinks)) {}
 
   // The callers' threads call the following functions.
   void post(Call call);
@@ -46,22 +47,25 @@ class Mailbox final : public ControlNodeEvents {
   Heartbeat heartbeat();
 
   void joined(const Roster& roster) override;
-  void answered(Result<std::vector<Blob>> blobs) override;
+  void answered(ControlOp kind, Result<std::vector<Blob>> blobs) override;
   void failed(const Status& failure) override;
   void memberLeft(size_t member) override;
+  void serverLost(const ServerLost& loss) override {
+    if (sinks_.serverLost) sinks_.serverLost(loss);
+  }
   void hubLeft() override;
   void leaveDone() override;
 
  private:
   Doorbell bell_;
-  ControlPlane::FailureSink sink_;
+  const ControlPlane::Sinks sinks_;
   Mutex mutex_;
   CondVar changed_;
   std::vector<Call> calls_ BPS_GUARDED_BY(mutex_);
   std::atomic<uint64_t> callsStarted_{0};  // relaxed, because it orders no other data
   MemberWait wait_ BPS_GUARDED_BY(mutex_);
   std::optional<Roster> roster_ BPS_GUARDED_BY(mutex_);
-  std::optional<Result<std::vector<Blob>>> answer_ BPS_GUARDED_BY(mutex_);
+  std::array<std::optional<Result<std::vector<Blob>>>, kControlOps> answers_ BPS_GUARDED_BY(mutex_);
   Status failure_ BPS_GUARDED_BY(mutex_);
   std::vector<bool> left_ BPS_GUARDED_BY(mutex_);
   bool hubLeft_ BPS_GUARDED_BY(mutex_) = false;

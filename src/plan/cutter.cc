@@ -63,6 +63,12 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
       limits_(limits),
       credit_(weights_.size(), 0) {}
 
+void Cutter::setWeights(std::vector<uint64_t> weights) {
+  weights_ = std::move(weights);
+  total_ = std::accumulate(weights_.begin(), weights_.end(), Int128{0});
+  std::fill(credit_.begin(), credit_.end(), 0);
+}
+
 // Owner o will be owed E bytes after (E * total - credit_o) / weight_o more bytes of calls. The
 // function compares this number for the owners with credit_o >= 0 and chooses the owner with the
 // least number. This is the rule "earliest deadline first". No owner is served before its turn. If

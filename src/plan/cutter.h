@@ -84,6 +84,8 @@ class Cutter {
   Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
   Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
+  // Sets the weights of the next calls, for the same number of owners. All credits become 0.
+  void setWeights(std::vector<uint64_t> weights);
   const std::vector<uint64_t>& weights() const { return weights_; }
 
  private:

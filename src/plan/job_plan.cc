@@ -38,7 +38,8 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1;
   CutLimits& limits = plan.limits;
-  for (const uint64_t weight : plan.weights) plan.owners.push_back(network && weight > 0);
+  // Every endpoint must be able to take over the share of a server that is lost.
+  for (const uint64_t weight : plan.weights) plan.owners.push_back(network && (weight > 0 || !roster.servers.empty()));
   const size_t roundShare = std::max(constants::kMinChunkBytes, constants::kMaxRoundBytes / roster.machines.size());
   limits.maxChunkBytes = std::min({constants::kMaxChunkBytes, roundShare, size_t{roster.settings.partitionBytes}});
   limits.targetChunkBytes = limits.maxChunkBytes;
@@ -51,6 +52,19 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   if (roster.ranks.size() > roster.machines.size()) limits.quantumBytes = constants::kLocalQuantumBytes;
   plan.rails = network ? roster.rails() : 1;
   return plan;
+}
+
+Result<std::vector<uint64_t>> weightsWithout(const Roster& roster, const std::vector<bool>& lostServers) {
+  Rates rates = ratesOf(roster);
+  std::vector<double> left;
+  for (size_t server = 0; server < rates.servers.size(); ++server)
+    if (!lostServers[server]) left.push_back(rates.servers[server]);
+  rates.servers = left;
+  std::vector<uint64_t> weights = BPS_TRY(solveShares(rates)).weights;
+  for (size_t server = 0; server < lostServers.size(); ++server)
+    if (lostServers[server])
+      weights.insert(weights.begin() + static_cast<std::ptrdiff_t>(roster.machines.size() + server), 0);
+  return weights;
 }
 
 }  // namespace bps

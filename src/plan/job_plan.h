@@ -28,4 +28,7 @@ struct JobPlan {
   size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
 };
 
+// Returns the weights per endpoint after the loss of servers. The weight of a lost server is 0.
+Result<std::vector<uint64_t>> weightsWithout(const Roster& roster, const std::vector<bool>& lostServers);
+
 }  // namespace bps

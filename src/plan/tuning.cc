@@ -63,7 +63,7 @@ size_t chunkCostBytes(const NetworkCosts& costs, const JobPlan& plan) {
       std::count_if(plan.weights.begin(), plan.weights.end(), [](uint64_t weight) { return weight > 0; }));
   const double perRound =
       static_cast<double>(machines(plan)) * (constants::kChunkHeaderBytes + costs.message * costs.rate);
-  return std::max<size_t>(1, std::llround(perRound / (2 * busiestTraffic(plan) * owners)));
+  return std::max<size_t>(1, static_cast<size_t>(std::llround(perRound / (2 * busiestTraffic(plan) * owners))));
 }
 
 size_t latencyBytes(const NetworkCosts& costs, const JobPlan& plan) {
@@ -168,21 +168,6 @@ Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const Tim
   costs.rate = givenRate(roster);
   if (costs.rate == 0) BPS_TRY(prober.measureLargeCalls(costs));
   return tuningFor(costs, plan);
-}
-
-Blob encodeSeconds(double seconds) { return WireWriter().put(seconds).bytes(); }
-
-Result<double> slowestSeconds(const std::vector<Blob>& times, const Roster& roster) {
-  constexpr double kMaxSeconds = 86400;  // the longest BPS_TIMEOUT
-  double slowest = 0;
-  for (size_t rank = 0; rank < times.size(); ++rank) {
-    WireReader reader(times[rank]);
-    const double seconds = reader.getDouble();
-    if (!reader.finish("").ok() || !(seconds >= 0 && seconds <= kMaxSeconds))
-      return failure(Code::kRemote, "{}: the time of its probe is not valid", roster.rankName(rank));
-    slowest = std::max(slowest, seconds);
-  }
-  return slowest;
 }
 
 }  // namespace bps

@@ -56,10 +56,4 @@ using TimedCalls = std::function<Result<double>(size_t bytes, int calls, const C
 // Measures what is not given, and returns the tuning for it.
 Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCalls& run);
 
-// encodeSeconds() encodes the time that a rank brings to the gather after timed calls.
-// slowestSeconds() returns the longest time. If a rank sent no valid time, the error names this
-// rank.
-Blob encodeSeconds(double seconds);
-Result<double> slowestSeconds(const std::vector<Blob>& times, const Roster& roster);
-
 }  // namespace bps

@@ -72,7 +72,8 @@ Status ServedJob::build(Rail& rail) {
   spec.ranks = spec_.roster.ranks.size();
   for (const Machine& machine : spec_.roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
   spec.reduceThreads = env_.reduceThreads;
-  spec.waitTimeout = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
+  spec.waitReportTime = spec_.roster.waitReportTime();
+  spec.waitLogTime = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
   spec.nameOf = [this](size_t machine) { return spec_.roster.endpointName(machine); };
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};

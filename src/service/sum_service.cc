@@ -158,14 +158,17 @@ std::optional<EndpointWait> SumService::checkWait() {
   const bool waiting = present < spec_.machines && missing < spec_.machines;
   if (!waiting || watchedRound_ != summed_) {
     watchedRound_ = summed_;
-    waitDeadline_ = Deadline::never();
+    waitsSince_.reset();
   }
   if (!waiting) return {};
-  if (waitDeadline_.at() == Deadline::never().at()) waitDeadline_ = Deadline::in(spec_.waitTimeout);
-  if (!waitDeadline_.passed()) return {};
+  const auto now = Deadline::Clock::now();
+  if (!waitsSince_) waitsSince_ = now;
+  if (now - *waitsSince_ < spec_.waitReportTime) return {};
   const CallInfo& call = contribution(present).call;
-  if (lastLoggedCall_ != call.number) logWaiting(call);
-  lastLoggedCall_ = call.number;
+  if (now - *waitsSince_ >= spec_.waitLogTime && lastLoggedCall_ != call.number) {
+    logWaiting(call);
+    lastLoggedCall_ = call.number;
+  }
   return EndpointWait{call.number, missing};
 }
 
@@ -174,7 +177,7 @@ void SumService::logWaiting(const CallInfo& call) const {
   for (size_t m = 0; m < spec_.machines; ++m)
     if (!contributed(m)) missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
   logWarn(Subsystem::kColl, "{} has waited {:g} s for {} and still waits", describe(call),
-          std::chrono::duration<double>(spec_.waitTimeout).count(), missing);
+          std::chrono::duration<double>(spec_.waitLogTime).count(), missing);
 }
 
 void SumService::forEachComm(const std::function<void(net::Comm&)>& use) {

@@ -57,7 +57,8 @@ struct ServiceSpec {
   std::vector<bool> summed;  // for each machine, whether it contributes the sum of several ranks
   bool checksum = false;     // every chunk carries a checksum, see DataHeader
   int reduceThreads = 1;
-  std::chrono::milliseconds waitTimeout{10000};       // after this time without progress, checkWait() reports a round
+  // After these times without progress, checkWait() reports a round and logs its call.
+  std::chrono::milliseconds waitReportTime{10000}, waitLogTime{10000};
   std::function<std::string(size_t machine)> nameOf;  // returns the machine's name for messages
 };
 
@@ -102,8 +103,8 @@ class SumService {
   bool active() const;
   uint64_t bytesSummed() const { return bytesSummed_; }
 
-  // If the oldest round has waited for waitTimeout, returns the endpoint that the round waits for.
-  // Logs each waiting call once. Call checkWait() regularly.
+  // If the oldest round has waited for waitReportTime, returns the endpoint that the round waits for.
+  // Logs each call once that has waited for waitLogTime. Call checkWait() regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
 
@@ -139,7 +140,7 @@ class SumService {
   bool wantsPushes_ = true;
   uint64_t offered_ = 0, summed_ = 0;
   std::optional<size_t> failedMachine_;
-  Deadline waitDeadline_ = Deadline::never();
+  std::optional<Deadline::Clock::time_point> waitsSince_;
   uint64_t watchedRound_ = 0;
   std::optional<uint64_t> lastLoggedCall_;  // number of the call that was logged last
   uint64_t bytesSummed_ = 0;

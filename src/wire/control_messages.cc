@@ -131,11 +131,11 @@ void each(auto& side, auto& m, const Offer*) { side.fields(m.libraryVersion, m.b
 void each(auto& side, auto& m, const OpenJob*) { side.fields(m.proposal, m.endpoint, m.roster); }
 void each(auto& side, auto& m, const JobOpened*) { side.fields(m.proposal); }
 void each(auto& side, auto& m, const ControlOpInput*) {
-  side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
+  side.choice(m.kind, ControlOp::kGather, ControlOp::kRecovery);
   side.fields(m.number, m.remainingMs, m.blobs);
 }
 void each(auto& side, auto& m, const ControlOpResult*) {
-  side.choice(m.kind, ControlOp::kGather, ControlOp::kSplit);
+  side.choice(m.kind, ControlOp::kGather, ControlOp::kRecovery);
   side.fields(m.number, m.blobs, m.givenUp);
 }
 void each(auto& side, auto& m, const FailureMessage*) {
@@ -144,6 +144,7 @@ void each(auto& side, auto& m, const FailureMessage*) {
 }
 void each(auto& side, auto& m, const Suspect*) { side.fields(m.member, m.text); }
 void each(auto& side, auto& m, const Left*) { side.fields(m.member); }
+void each(auto& side, auto& m, const ServerLost*) { side.fields(m.server, m.why); }
 void each(auto& side, auto& m, const CheckReport*) {
   side.fields(m.jobs, m.maxJobs, m.bytesSummed, m.freeDescriptors, m.freeBytes);
 }
@@ -179,7 +180,8 @@ constexpr const char* kNames[] = {"?",
                                   "probe opened",
                                   "probe rate",
                                   "check",
-                                  "check report"};
+                                  "check report",
+                                  "server lost"};
 
 }  // namespace
 
@@ -207,6 +209,8 @@ const char* controlOpName(ControlOp kind) {
       return "barrier";
     case ControlOp::kSplit:
       return "split";
+    case ControlOp::kRecovery:
+      return "recovery";
   }
   return "?";
 }
@@ -251,6 +255,7 @@ BPS_INSTANTIATE(ControlOpResult)
 BPS_INSTANTIATE(FailureMessage)
 BPS_INSTANTIATE(Suspect)
 BPS_INSTANTIATE(Left)
+BPS_INSTANTIATE(ServerLost)
 BPS_INSTANTIATE(CheckReport)
 BPS_INSTANTIATE(ProbeDevice)
 BPS_INSTANTIATE(ProbeOpen)

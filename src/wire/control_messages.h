@@ -110,11 +110,14 @@ struct JobOpened {
   uint32_t proposal = 0;
 };
 
-// kSplit is a gather that the hub may cancel. Then only the split fails, and the communicator stays usable.
-enum class ControlOp : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3 };
-inline constexpr size_t kControlOps = 4;
+// kSplit is a gather that the hub may cancel. Then only the split fails, and the communicator stays usable. kRecovery
+// is a gather after the loss of a server. A rank that has left takes part in a kRecovery with an empty item.
+enum class ControlOp : uint8_t { kGather = 0, kExchange = 1, kBarrier = 2, kSplit = 3, kRecovery = 4 };
+inline constexpr size_t kControlOps = 5;
 // True if the operation sends one item of every participant to all participants.
-inline bool isGather(ControlOp kind) { return kind == ControlOp::kGather || kind == ControlOp::kSplit; }
+inline bool isGather(ControlOp kind) {
+  return kind == ControlOp::kGather || kind == ControlOp::kSplit || kind == ControlOp::kRecovery;
+}
 const char* controlOpName(ControlOp kind);
 
 struct ControlOpInput {
@@ -159,6 +162,13 @@ struct Suspect {
 struct Left {
   static constexpr MessageType kType = MessageType::kLeft;
   uint32_t member = 0;
+};
+
+// The hub tells the ranks that the communicator goes on without a server. Every rank then takes part in a kRecovery.
+struct ServerLost {
+  static constexpr MessageType kType = MessageType::kServerLost;
+  uint32_t server = 0;  // index into Roster::servers
+  std::string why;
 };
 
 // A server's answer to kCheck. `bps-server --check` may send kCheck any number of times on one connection.

@@ -21,7 +21,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 11;
+inline constexpr uint16_t kControlVersion = 12;
 inline constexpr size_t kFrameHeaderBytes = 20;
 // The maximum payload sizes before and after the peer is authenticated.
 inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1024;
@@ -55,6 +55,7 @@ enum class MessageType : uint16_t {
   kProbeRate = 24,
   kCheck = 25,
   kCheckReport = 26,
+  kServerLost = 27,
 };
 
 struct FrameHeader {

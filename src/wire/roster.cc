@@ -8,7 +8,7 @@
 namespace bps {
 namespace {
 
-constexpr uint16_t kRosterVersion = 3;
+constexpr uint16_t kRosterVersion = 4;
 constexpr size_t kNameBytes = 4096;
 constexpr size_t kDefaultMaxRails = 8;  // used if JobSettings::rails is 0; machines rarely have more than 8 NICs
 
@@ -109,6 +109,11 @@ size_t Roster::rails() const {
   return most;
 }
 
+std::chrono::milliseconds Roster::waitReportTime() const {
+  const uint32_t most = servers.empty() ? settings.timeoutMs : settings.serverTimeoutMs / 3;
+  return std::chrono::milliseconds(std::min(settings.timeoutMs, std::max(most, 100U)));
+}
+
 size_t Roster::memberOf(size_t endpoint, size_t rail) const {
   return isServer(endpoint) ? ranks.size() + (endpoint - machines.size()) : machines[endpoint].ranks[rail];
 }
@@ -132,7 +137,7 @@ Blob encode(const Roster& roster) {
   for (const ServerEntry& server : roster.servers) out.put(server.name).put(server.bytesPerSecond);
   out.put(roster.settings.partitionBytes).put(roster.settings.exchangeBytes).put(roster.settings.singleOwnerBytes);
   out.put(roster.settings.timeoutMs).put(roster.settings.rails);
-  out.put(static_cast<uint8_t>(roster.settings.checksum ? 1 : 0));
+  out.put(static_cast<uint8_t>(roster.settings.checksum ? 1 : 0)).put(roster.settings.serverTimeoutMs);
   return std::move(out).take();
 }
 
@@ -156,6 +161,7 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   roster.settings = getSettings(in);
   const auto checksum = in.get<uint8_t>();
   roster.settings.checksum = checksum == 1;
+  roster.settings.serverTimeoutMs = in.get<uint32_t>();
   BPS_TRY(in.finish("roster"));
   if (checksum > 1 || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
   if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines are inconsistent");

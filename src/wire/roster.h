@@ -3,6 +3,7 @@
 // The hub (in rank 0) creates the roster during initialization and sends it to all members. The roster does not change
 // afterwards.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,8 +38,9 @@ struct JobSettings {
   uint64_t exchangeBytes = 0;     // Bytes::kMeasured if bps measures the limit
   uint64_t singleOwnerBytes = 0;  // Bytes::kMeasured if bps measures the limit
   uint32_t timeoutMs = 0;
-  uint32_t rails = 0;     // maximum number of rails, or 0 to let the machine plans decide
-  bool checksum = false;  // true if every chunk carries a checksum of its payload
+  uint32_t rails = 0;            // maximum number of rails, or 0 to let the machine plans decide
+  bool checksum = false;         // true if every chunk carries a checksum of its payload
+  uint32_t serverTimeoutMs = 0;  // BPS_SERVER_TIMEOUT
 };
 
 struct Roster {
@@ -60,6 +62,9 @@ struct Roster {
   size_t members() const { return ranks.size() + servers.size(); }
   size_t memberOf(size_t endpoint, size_t rail) const;
   size_t endpointOf(size_t member) const;
+  // How long a call waits for a member before the heartbeats report the wait. The hub finds a server that a rank cannot
+  // reach within BPS_SERVER_TIMEOUT, which consists of this time twice and of the time between two heartbeats.
+  std::chrono::milliseconds waitReportTime() const;
   // Names for error texts, such as "rank 3 (host7, pid 1234)", "ranks 8-15 (host2)" or "server cpu1:7700".
   std::string rankName(size_t rank) const;
   std::string endpointName(size_t endpoint) const;

@@ -101,18 +101,28 @@ class FaultPlugin : public testing::Test {
     job.ranks = kRanks;
     job.env = env_;
     job.servers = servers_.list();
+    loss_.clear();
     return runRanks(job, [&](Communicator& comm) -> Status {
       for (int i = 0; i < repeats; ++i) BPS_TRY(callAndCheck(comm, calls));
+      if (comm.rank() == 0) loss_ = comm.latestServerLoss();
       return {};
     });
   }
 
+  // Returns the outcomes. If all calls succeeded because they went on without a server, the outcomes are its loss.
+  std::vector<Status> withLosses(std::vector<Status> outcomes) const {
+    if (loss_.empty() || !failures(outcomes).empty()) return outcomes;
+    for (Status& outcome : outcomes) outcome = Status(Code::kRemote, loss_);
+    return outcomes;
+  }
+
   // Expects that every rank fails with the reason, and that every rank except the faulty rank names
-  // the culprit. Then expects that a job without faults succeeds on the same servers.
+  // the culprit, or that all calls succeed without a server, which is lost for the reason. Then expects that a job
+  // without faults succeeds on the same servers.
   void expectFatal(const std::string& spec, uint64_t seed) {
     inject(spec, seed);
     const std::vector<PreparedCall> calls = someCalls(seed);
-    const std::vector<Status> outcomes = run(calls, 50);
+    const std::vector<Status> outcomes = withLosses(run(calls, 50));
     size_t unnamed = 0;
     for (size_t rank = 0; rank < outcomes.size(); ++rank) {
       const std::string text = outcomes[rank].message();
@@ -127,6 +137,7 @@ class FaultPlugin : public testing::Test {
   }
 
   Env env_ = faultyEnv();
+  std::string loss_;  // of a server in the last run
   Servers servers_{2, faultyEnv()};
 };
 
@@ -184,7 +195,7 @@ TEST_F(FaultPlugin, CorruptHeaderIsHarmlessOrEndsAllRanks) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const std::string spec = fmt::format("corrupt:at={},most=56", seed * seed);
     inject(spec, seed);
-    const std::vector<Status> outcomes = run(calls, 3);
+    const std::vector<Status> outcomes = withLosses(run(calls, 3));
     const auto failed = std::count_if(outcomes.begin(), outcomes.end(), [](const Status& s) { return !s.ok(); });
     EXPECT_TRUE(failed == 0 || failed == kRanks) << spec << ": " << failures(outcomes);
     fatal += failed == kRanks ? 1 : 0;
@@ -199,7 +210,7 @@ TEST_F(FaultPlugin, ShortMessageEndsAllRanks) {
   const std::vector<PreparedCall> calls{prepare(DataType::kBfloat16, CallOp::kSum, 70001, 1)};
   for (const char* spec : {"short:at=3,most=56", "short:at=2,least=57"}) {
     inject(spec, 1);
-    const std::vector<Status> outcomes = run(calls, 3);
+    const std::vector<Status> outcomes = withLosses(run(calls, 3));
     const auto failed = std::count_if(outcomes.begin(), outcomes.end(), [](const Status& s) { return !s.ok(); });
     EXPECT_EQ(failed, kRanks) << spec << ": " << failures(outcomes);
   }

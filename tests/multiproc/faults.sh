@@ -1,31 +1,27 @@
 #!/usr/bin/env bash
-# kill -9 and SIGSTOP of a rank and of a server in a loop of 64 MiB calls. Every other rank ends within the time-out
-# with an error that names the culprit. The servers remove the job, and no shared memory remains.
+# kill -9 and SIGSTOP of a rank in a loop of 64 MiB calls. Every other rank ends within the time-out with an error that
+# names the culprit. The servers remove the job, and no shared memory remains. For servers see server_loss.sh.
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 ROUNDS=${ROUNDS:-2}
 [ "${BPS_TEST_LONG:-0}" = 1 ] && ROUNDS=10
 start_server stable; stable=$SERVER_PID; stable_address=$SERVER_ADDRESS
 shm_before=$(segments)
 
-# scene SIGNAL rank|server: sends the signal in the middle of the loop.
+# scene SIGNAL: sends the signal to a rank in the middle of the loop.
 scene() {
-  local signal=$1 what=$2 victim name limit=$BPS_TIMEOUT started
+  local signal=$1 victim name limit=$BPS_TIMEOUT started
   start_server victim
   BPS_SERVERS=$stable_address,$SERVER_ADDRESS start_ranks 3 "$BIN/bps-perf" -b 64M -e 64M -n 1 -w 0 -c 0 -N 0
   wait_for 20 in_loop 0 || fail "rank 0 does not start: $(tail -qn 3 "$WORK/rank0.out" "$WORK/rank0.err")"
-  if [ "$what" = rank ]; then
-    victim=${RANK_PIDS[$((RANDOM % 2 + 1))]}
-    [ "$victim" = "${RANK_PIDS[1]}" ] && name="rank 1 \\(" || name="rank 2 \\("
-  else
-    victim=$SERVER_PID name="server $SERVER_ADDRESS"
-  fi
+  victim=${RANK_PIDS[$((RANDOM % 2 + 1))]}
+  [ "$victim" = "${RANK_PIDS[1]}" ] && name="rank 1 \\(" || name="rank 2 \\("
   kill "-$signal" "$victim"
   started=$(now_ms)
   for r in 0 1 2; do
     [ "${RANK_PIDS[$r]}" = "$victim" ] && continue
     ends_with_error "$r" "$name" $((limit + 1))
   done
-  echo "  $signal $what: all others ended after $(( $(now_ms) - started )) ms naming it"
+  echo "  $signal: all others ended after $(( $(now_ms) - started )) ms naming it"
   kill -CONT "$victim" 2>/dev/null; kill -KILL "$victim" "$SERVER_PID" 2>/dev/null
   wait "$victim" 2>/dev/null
 }
@@ -47,15 +43,13 @@ stopped_hub
 wait_idle() { [ "$(open_fds "$stable")" -le "$fds" ]; }
 for ((i = 0; i < ROUNDS; i++)); do
   for signal in KILL STOP; do
-    for what in rank server; do
-      fds=$(open_fds "$stable")
-      scene $signal $what
-      wait_for 10 wait_idle || fail "the other server keeps $(open_fds "$stable") descriptors, had $fds"
-      gone "$stable" && fail "the other server died: $(tail -qn 3 "$WORK/stable.err")"
-    done
+    fds=$(open_fds "$stable")
+    scene $signal
+    wait_for 10 wait_idle || fail "the server keeps $(open_fds "$stable") descriptors, had $fds"
+    gone "$stable" && fail "the server died: $(tail -qn 3 "$WORK/stable.err")"
   done
 done
-BPS_DIRECT_BYTES=1G scene KILL rank  # on the exchange path, in pieces
+BPS_DIRECT_BYTES=1G scene KILL  # on the exchange path, in pieces
 [ "$(segments)" -le "$shm_before" ] || fail "segments remain in /dev/shm: $(ls /dev/shm)"
 kill -TERM "$stable"
 wait "$stable" || fail "the other server: exit $? on SIGTERM"

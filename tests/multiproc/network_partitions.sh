@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two members cannot reach each other but reach all others. The job ends within the stated bound, and all ranks name the
-# same pair. Members 0 to 2 are ranks (0 has the hub), 3 and 4 are servers; a switch in user space cuts the links.
+# Two members cannot reach each other but reach all others. If one is a server, the job goes on without it. If both are
+# ranks, the job ends within the stated bound, and all ranks name the same pair. Members 0 to 2 are ranks (0 has the hub), 3 and 4 are servers; a switch in user space cuts the links.
 # BPS_TEST_LONG=1: all 30 scenes, which are every pair in both directions and in each one alone. Usage:
 # network_partitions.sh BUILD [SCENE...]
 BUILD=$1; shift; . "$(dirname "$0")/lib.sh"
@@ -56,6 +56,10 @@ names_pair() {
   done
   return 1
 }
+# lost_server A B: rank 0 says that the server among these members is lost.
+lost_server() {
+  local text; text=$(grep -h 'is lost, and the calls go on without it' "$WORK/rank0.err") && names_pair "${text%% is lost*}" "$1" "$2"
+}
 # scene A-B [B-A]: cuts these links during a job and checks how it ends.
 scene() {
   local a=${1%-*} b=${1#*-} since text
@@ -65,6 +69,16 @@ scene() {
   if [ "$a" -ge 3 ] && [ "$b" -ge 3 ]; then  # servers have no connection to each other
     wait_for $((BOUND_MS / 1000)) gone "${RANK_PIDS[0]}" && fail "$*: servers need not reach each other: $(reason 0)"
     echo "  $*: the job goes on"
+    stop_all
+    return
+  fi
+  if [ "$a" -ge 3 ] || [ "$b" -ge 3 ]; then
+    wait_for $((BOUND_MS / 1000)) lost_server "$a" "$b" || fail "$*: no server is lost: $(tail -n 5 "$WORK"/rank*.err)"
+    echo "  $*: after $(($(now_ms) - since)) ms: $(grep -oh 'is lost, and .*' "$WORK/rank0.err")"
+    sleep 1
+    for rank in 0 1 2; do
+      gone "${RANK_PIDS[$rank]}" && fail "$*: rank $rank ended: $(tail -n 5 "$WORK"/rank*.err)"
+    done
     stop_all
     return
   fi

@@ -7,6 +7,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/comm/lanes/substitute_lane.h"
 #include "src/plan/send_order.h"
 
 namespace bps {
@@ -24,16 +25,21 @@ std::vector<bool> summedMachines(const Roster& roster) {
 
 }  // namespace
 
+DataPlane::DataPlane(const DataPlaneSpec& spec) : spec_(spec) {
+  const Roster& roster = spec.control.roster();
+  self_ = roster.ranks[spec.control.rank()].machine;
+  peerTimeout_ = std::chrono::milliseconds(roster.settings.timeoutMs);
+  rail_ = roster.ranks[spec.control.rank()].localRank;
+}
+
 Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec) {
   const Roster& roster = spec.control.roster();
-  std::unique_ptr<DataPlane> plane(new DataPlane);
-  plane->self_ = roster.ranks[spec.control.rank()].machine;
-  plane->peerTimeout_ = std::chrono::milliseconds(roster.settings.timeoutMs);
-  plane->rail_ = roster.ranks[spec.control.rank()].localRank;
-  const auto plugin =
-      spec.plugin != nullptr ? spec.plugin : BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
+  std::unique_ptr<DataPlane> plane(new DataPlane(spec));
+  if (plane->spec_.plugin == nullptr)
+    plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
+  const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
-  const int device = planned.value_or(0);
+  const int device = plane->device_ = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
   plane->nic_.transport = plugin->description() + ", " + nic.name;
   plane->nic_.name = nic.name;
@@ -48,23 +54,22 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
     plane->nic_.transport += ", shared memory inside a machine";
   const net::MeshShape shape{plane->self_, roster.machines.size(), spec.plan.owners, spec.usesExchangePath()};
   net::Mesh mesh = BPS_TRY(net::Mesh::createListening(*plugin, device, shape));
-  BPS_TRY(plane->connectMesh(spec, mesh));
+  const std::vector<Blob> handles = BPS_TRY(spec.control.exchange(mesh.handles(), spec.deadline));
+  BPS_TRY(mesh.setPeerHandles(handles));
+  BPS_TRY(plane->connectMesh(mesh, spec.deadline));
   BPS_TRY(plane->createLanes(spec, mesh));
   return plane;
 }
 
 // Waits for the failure that the hub reports. A peer that cannot connect closes its listeners, so
 // other ranks fail only as a consequence. The peer's own report explains the cause.
-void DataPlane::waitForHubFailure(const DataPlaneSpec& spec) {
-  const std::chrono::milliseconds timeout(spec.control.roster().settings.timeoutMs);
-  const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), timeout));
-  while (!spec.cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+void DataPlane::waitForHubFailure() const {
+  const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), peerTimeout_));
+  while (!spec_.cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-Status DataPlane::connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh) {
-  ControlPlane& control = spec.control;
-  const std::vector<Blob> handles = BPS_TRY(control.exchange(mesh.handles(), spec.deadline));
-  BPS_TRY(mesh.setPeerHandles(handles));
+Status DataPlane::connectMesh(net::Mesh& mesh, Deadline deadline) {
+  ControlPlane& control = spec_.control;
   const auto peer = [&] { return control.roster().memberOf(mesh.current(), rail_); };
   const auto name = [&] { return control.roster().memberName(peer()); };
   while (true) {
@@ -73,15 +78,15 @@ Status DataPlane::connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh) {
       const std::string self = control.roster().rankName(control.rank());
       Status failed = std::move(progress).status().within(self + ": connecting with " + name());
       control.suspect(peer(), failed.message());
-      waitForHubFailure(spec);
+      waitForHubFailure();
       return failed;
     }
     if (std::move(progress).value() == Progress::kDone) return {};
-    if (spec.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
-    if (spec.deadline.passed())
-      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), spec.env.timeout.value);
+    if (spec_.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
+    if (deadline.passed())
+      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), spec_.env.timeout.value);
     std::this_thread::sleep_for(
-        std::chrono::microseconds(200));  // only during start-up, when a plugin has no descriptor to wait for
+        std::chrono::microseconds(200));  // a plugin has no descriptor to wait for while it connects
   }
 }
 
@@ -92,7 +97,6 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
   std::vector<SumService::Lane> service(machines);
   std::vector<net::PeerConnections> exchange(machines);
   lanes_.resize(roster.endpoints());
-  const RemoteLane::Shape shape{plan.depth, plan.limits.maxChunkBytes, roster.settings.checksum};
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
     if (peer == self_) continue;
     net::PeerConnections connections = mesh.take(peer);
@@ -101,10 +105,12 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
       exchange[peer].exchangeOut = std::move(connections.exchangeOut);
       exchange[peer].exchangeIn = std::move(connections.exchangeIn);
     }
+    const RemoteLane::Shape shape{plan.depth, plan.limits.maxChunkBytes, roster.settings.checksum,
+                                  roster.isServer(peer)};
     if (connections.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(spec.buffers, shape, std::move(connections)));
   }
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
-  if (spec.usesExchangePath()) BPS_TRY(createExchangePath(spec, exchange));
+  if (spec.usesExchangePath()) exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
   if (!plan.owners[self_]) return {};
   return createService(spec, std::move(service));
 }
@@ -122,26 +128,62 @@ Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumServic
   serviceSpec.ranks = roster.ranks.size();
   serviceSpec.summed = summedMachines(roster);
   serviceSpec.reduceThreads = spec.env.reduceThreads;
-  serviceSpec.waitTimeout = peerTimeout_;
+  serviceSpec.waitReportTime = roster.waitReportTime();
+  serviceSpec.waitLogTime = peerTimeout_;
   serviceSpec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
   service_ = BPS_TRY(SumService::create(std::move(serviceSpec), std::move(lanes)));
   lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
   return {};
 }
 
-Status DataPlane::createExchangePath(const DataPlaneSpec& spec, std::vector<net::PeerConnections>& connections) {
-  const Roster& roster = spec.control.roster();
+ExchangeSpec DataPlane::exchangeSpec() const {
+  const Roster& roster = spec_.control.roster();
   ExchangeSpec exchange;
   exchange.machines = roster.machines.size();
   exchange.self = self_;
-  exchange.maxChunkBytes = spec.plan.limits.exchangeChunkBytes;
+  exchange.maxChunkBytes = spec_.plan.limits.exchangeChunkBytes;
   exchange.checksum = roster.settings.checksum;
   exchange.ranks = roster.ranks.size();
   exchange.summed = summedMachines(roster);
-  exchange.reduceThreads = spec.env.reduceThreads;
-  exchange.waitTimeout = peerTimeout_;
+  exchange.reduceThreads = spec_.env.reduceThreads;
+  exchange.waitReportTime = roster.waitReportTime();
+  exchange.waitLogTime = peerTimeout_;
   exchange.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
-  exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, std::move(exchange), connections));
+  return exchange;
+}
+
+Result<DataPlane::EndedLane> DataPlane::endLane(size_t endpoint, const std::function<void(net::Comm&)>& release) {
+  lanes_[endpoint]->forEachComm(release);
+  std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
+  if (!remains)
+    return failure(Code::kRemote, "the calls with {} use GPUDirect RDMA (BPS_GPUDIRECT), which cannot go on without it",
+                   spec_.control.roster().endpointName(endpoint));
+  lanes_[endpoint] = std::make_unique<LostLane>(spec_.buffers);
+  for (const SubmittedChunk& chunk : remains->chunks) lanes_[endpoint]->submit(*chunk.call, chunk.index);
+  const size_t machines = spec_.control.roster().machines.size();
+  const net::MeshShape shape{self_, machines, std::vector<bool>(machines), true};
+  return EndedLane{*std::move(remains),
+                   std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::createListening(*spec_.plugin, device_, shape)))};
+}
+
+Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recovery, Deadline deadline) {
+  LaneRemains& remains = ended.remains;
+  if (remains.retired - recovery.from > remains.sums.size())
+    return failure(Code::kInternal, "recovery: chunk {} of {} is needed again, but only the last {} sums are kept",
+                   recovery.from, remains.retired, remains.sums.size());
+  BPS_TRY(ended.mesh->setPeerHandles(recovery.handles));
+  BPS_TRY(connectMesh(*ended.mesh, deadline));
+  std::vector<net::PeerConnections> connections;
+  for (size_t peer = 0; peer < recovery.handles.size(); ++peer) connections.push_back(ended.mesh->take(peer));
+  ExchangeSpec spec = exchangeSpec();
+  spec.maxChunkBytes = spec_.plan.limits.maxChunkBytes;
+  spec.sumHolders = std::move(recovery.sumHolders);
+  spec.replacesLane = true;
+  auto path = BPS_TRY(ExchangePath::create(spec_.buffers, std::move(spec), connections));
+  const auto needed = static_cast<std::ptrdiff_t>(remains.retired - recovery.from);
+  for (auto sum = remains.sums.end() - needed; sum != remains.sums.end(); ++sum) path->submit(std::move(*sum));
+  for (const SubmittedChunk& chunk : remains.chunks) path->submit(chunk);
+  lanes_[endpoint] = std::make_unique<SubstituteLane>(spec_.buffers, std::move(path));
   return {};
 }
 
@@ -192,24 +234,32 @@ Result<bool> DataPlane::step() {
     mergeOutcome(std::move(exchanged), exchange_->failedMachine());
   }
   for (const size_t endpoint : sendOrder_)
-    if (!lanes_[endpoint]->idle()) mergeOutcome(lanes_[endpoint]->step(oldest), endpoint);
+    if (Lane& lane = *lanes_[endpoint]; !lane.idle()) {
+      Result<bool> stepped = lane.step(oldest);
+      mergeOutcome(std::move(stepped), lane.failedMachine().value_or(endpoint));
+    }
   if (!broken.ok()) return broken;
   return moved;
 }
 
-// The lane to this machine's own summation service reports no wait. Instead this function reports
-// the peer for which the service waits.
+// The lanes stay in step, so a lane whose owner cannot be reached soon stops all lanes of all machines. The cause is
+// the lane that is furthest behind. The lane to this machine's own summation service reports no wait; the service
+// reports the peer for which it waits.
 std::optional<EndpointWait> DataPlane::checkWait() {
-  std::optional<EndpointWait> oldest;
-  if (service_ != nullptr) oldest = service_->checkWait();
-  if (oldest && oldest->endpoint == self_) oldest.reset();
   const std::optional<EndpointWait> exchange = exchange_ != nullptr ? exchange_->checkWait() : std::nullopt;
-  if (exchange && (!oldest || exchange->call < oldest->call)) oldest = exchange;
+  std::optional<EndpointWait> served = service_ != nullptr ? service_->checkWait() : std::nullopt;
+  if (served && served->endpoint == self_) served.reset();
+  std::optional<EndpointWait> waits;
+  uint64_t furthestBehind = Lane::kNoRound;
   for (const size_t endpoint : sendOrder_) {
-    const std::optional<uint64_t> call = lanes_[endpoint]->checkWait(peerTimeout_);
-    if (call && (!oldest || *call < oldest->call)) oldest = {*call, endpoint};
+    Lane& lane = *lanes_[endpoint];
+    const std::optional<uint64_t> call = lane.checkWait(spec_.control.roster().waitReportTime());
+    if (lane.oldestRound() >= furthestBehind || !(endpoint == self_ ? served.has_value() : call.has_value())) continue;
+    furthestBehind = lane.oldestRound();
+    waits = endpoint == self_ ? *served : EndpointWait{*call, lane.awaitedMachine().value_or(endpoint)};
   }
-  return oldest;
+  if (!waits || (exchange && exchange->call < waits->call)) return exchange ? exchange : served;
+  return waits;
 }
 
 std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {

@@ -13,6 +13,7 @@
 #include "src/base/env.h"
 #include "src/comm/lanes/exchange_path.h"
 #include "src/comm/lanes/lane.h"
+#include "src/comm/lanes/recovery.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/plan/job_plan.h"
@@ -59,13 +60,23 @@ class DataPlane final : public GpuRegionRegistrar {
 
   // True if the transport has accepted all data that peers wait for.
   bool drained() const;
-  // Returns the oldest call that has waited for BPS_TIMEOUT, and the endpoint for which the call
-  // waits. Call this function regularly.
+  // Returns the oldest call that has waited for Roster::waitReportTime(), and the endpoint for which
+  // the call waits. Call this function regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t messagesSent();
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
+  // Ends the lane to a lost server (recovery.h), and opens the listeners of the lane that replaces it. Passes the
+  // connections of the lane to `release` before they close.
+  struct EndedLane {
+    LaneRemains remains;
+    std::unique_ptr<net::Mesh> mesh;
+  };
+  Result<EndedLane> endLane(size_t endpoint, const std::function<void(net::Comm&)>& release);
+  // Connects with the other machines and replaces the ended lane. Blocks until the deadline passes.
+  Status replaceLane(size_t endpoint, EndedLane ended, Recovery recovery, Deadline deadline);
+  Lane& lane(size_t endpoint) { return *lanes_[endpoint]; }
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
   const std::string& transport() const { return nic_.transport; }
 
@@ -75,14 +86,16 @@ class DataPlane final : public GpuRegionRegistrar {
     std::string gpuObstacle;  // why the NIC cannot access GPU memory; empty if it can
     net::GpuRegistrationModes gpu;
   };
-  DataPlane() = default;
-  Status connectMesh(const DataPlaneSpec& spec, net::Mesh& mesh);
-  static void waitForHubFailure(const DataPlaneSpec& spec);
+  explicit DataPlane(const DataPlaneSpec& spec);
+  Status connectMesh(net::Mesh& mesh, Deadline deadline);
+  void waitForHubFailure() const;
+  ExchangeSpec exchangeSpec() const;
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
   Status createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes);
-  Status createExchangePath(const DataPlaneSpec& spec, std::vector<net::PeerConnections>& connections);
   uint64_t oldestRound() const;
 
+  DataPlaneSpec spec_;
+  int device_ = 0;  // of the net plugin
   size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
   std::unique_ptr<SumService> service_;

@@ -1,6 +1,7 @@
 #include "src/comm/lanes/exchange_path.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "src/base/checksum/crc32c.h"
@@ -36,7 +37,7 @@ Result<std::unique_ptr<ExchangePath>> ExchangePath::create(ChunkBuffers& buffers
 }
 
 void ExchangePath::submit(Collective& call) {
-  for (size_t i = 0; i < call.chunks.size(); ++i) waiting_.push_back({&call, i});
+  for (size_t i = 0; i < call.chunks.size(); ++i) submit({&call, i});
   if (!failure_.ok() || !mayAdmit()) return;
   admit();
   failure_ = send(steps_[0]);
@@ -74,9 +75,13 @@ Result<bool> ExchangePath::move() {
 // A large call sends only a few chunks ahead of the sums. This limit keeps the data in flight in the
 // CPU's caches.
 bool ExchangePath::mayAdmit() const {
-  if (waiting_.empty() || !buffers_.ready(*waiting_.front().call, waiting_.front().index)) return false;
-  const auto& [call, index] = waiting_.front();
-  if (index + call->remaining >= call->chunks.size() + constants::kExchangeAhead) return false;
+  if (waiting_.empty()) return false;
+  const auto& [call, index] = waiting_.front().chunk;
+  if (call != nullptr && !buffers_.ready(*call, index)) return false;
+  size_t ahead = 0;
+  for (uint64_t chunk = count_.retired; chunk < count_.admitted; ++chunk)
+    if (flight(chunk).chunk.chunk.call == call) ++ahead;
+  if (ahead >= constants::kExchangeAhead) return false;
   uint64_t released = count_.retired;
   for (const Step& step : steps_) released = std::min(released, step.out->done());
   return count_.admitted < released + constants::kExchangeSlots;
@@ -84,12 +89,13 @@ bool ExchangePath::mayAdmit() const {
 
 void ExchangePath::admit() {
   InFlight& flight = this->flight(count_.admitted);
-  flight.chunk = waiting_.front();
-  flight.view = buffers_.view(*flight.chunk.call, flight.chunk.index);
+  flight.chunk = std::move(waiting_.front());
+  flight.view = viewOf(flight.chunk);
   const ChunkView& view = flight.view;
+  const auto& [call, index] = flight.chunk.chunk;
   DataHeader header;
   header.sequence = DataHeader::sequenceForChunk(count_.admitted);
-  header.first = flight.chunk.call->chunks[flight.chunk.index].round == 0;
+  header.first = spec_.replacesLane || call->chunks[index].round == 0;
   header.call = view.call;
   if (spec_.checksum) header.payload = crc32c(view.source, view.bytes);
   flight.own.headerBytes = static_cast<uint8_t>(encode(header, flight.own.header));
@@ -97,9 +103,27 @@ void ExchangePath::admit() {
   flight.own.call = view.call;
   flight.own.data = view.source;
   flight.own.bytes = view.bytes;
-  flight.copied = view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && flight.chunk.call->chunks.size() == 1);
+  flight.copied = view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && call->chunks.size() == 1);
   waiting_.pop_front();
   ++count_.admitted;
+}
+
+ChunkView ExchangePath::viewOf(const Submitted& chunk) const {
+  if (chunk.sum == nullptr) return buffers_.view(*chunk.chunk.call, chunk.chunk.index);
+  ChunkView view;
+  view.source = chunk.sum->bytes.data();
+  view.bytes = chunk.sum->bytes.size();
+  view.call = chunk.sum->call;
+  view.inPlace = false;
+  return view;
+}
+
+std::optional<SubmittedChunk> ExchangePath::oldest() const {
+  for (uint64_t chunk = count_.retired; chunk < count_.admitted; ++chunk)
+    if (flight(chunk).chunk.sum == nullptr) return flight(chunk).chunk.chunk;
+  for (const Submitted& chunk : waiting_)
+    if (chunk.sum == nullptr) return chunk.chunk;
+  return {};
 }
 
 // Sends every chunk whose contributions the earlier steps have received.
@@ -175,6 +199,12 @@ bool ExchangePath::sumNext() {
     if (step.accepted <= chunk || step.out->sent() <= chunk) return false;
   const ChunkView& view = flight(chunk).view;
   if (view.inPlace && !contributionSent(chunk)) return false;
+  if (chunk < spec_.sumHolders.size()) {
+    if (view.target != nullptr && view.bytes > 0)
+      std::memcpy(view.target, blockOf(spec_.sumHolders[chunk], chunk).data, view.bytes);
+    ++count_.summed;
+    return true;
+  }
   round_[spec_.self] = {view.call, view.source, view.bytes, spec_.summed[spec_.self]};
   for (const Step& step : steps_) {
     size_t machine = machineAt(step.distance);
@@ -188,10 +218,18 @@ bool ExchangePath::sumNext() {
   return true;
 }
 
+// The contribution of another machine to a chunk whose contributions are all here.
+const ExchangeBlock& ExchangePath::blockOf(size_t machine, uint64_t chunk) const {
+  const size_t distance = (machine + spec_.machines - spec_.self) % spec_.machines;
+  const auto step = std::find_if(steps_.rbegin(), steps_.rend(), [&](const Step& s) { return s.distance <= distance; });
+  return step->in->message(chunk)[distance - step->distance];
+}
+
 bool ExchangePath::retireNext() {
   if (count_.retired == count_.summed || !contributionSent(count_.retired)) return false;
-  const Submitted chunk = flight(count_.retired++).chunk;
-  buffers_.finished(*chunk.call, chunk.index);
+  Submitted& retired = flight(count_.retired++).chunk;
+  if (retired.sum == nullptr) buffers_.finished(*retired.chunk.call, retired.chunk.index);
+  retired.sum.reset();
   return true;
 }
 
@@ -219,17 +257,19 @@ std::optional<EndpointWait> ExchangePath::checkWait() {
   const bool waiting = count_.summed < count_.admitted;
   if (!waiting || waitCheck_.summed != count_.summed) {
     waitCheck_.summed = count_.summed;
-    waitCheck_.deadline = Deadline::never();
+    waitCheck_.since.reset();
   }
   if (!waiting) return {};
-  if (waitCheck_.deadline.at() == Deadline::never().at()) waitCheck_.deadline = Deadline::in(spec_.waitTimeout);
-  if (!waitCheck_.deadline.passed()) return {};
+  const auto now = Deadline::Clock::now();
+  if (!waitCheck_.since) waitCheck_.since = now;
+  if (now - *waitCheck_.since < spec_.waitReportTime) return {};
   const CallInfo& call = flight(count_.summed).view.call;
   const size_t machine = awaitedMachine();
-  if (waitCheck_.loggedCall != call.number)
+  const bool logs = now - *waitCheck_.since >= spec_.waitLogTime;
+  if (logs && waitCheck_.loggedCall != call.number)
     logWarn(Subsystem::kColl, "{} has waited {:g} s for {} and still waits", describe(call),
-            std::chrono::duration<double>(spec_.waitTimeout).count(), spec_.nameOf(machine));
-  waitCheck_.loggedCall = call.number;
+            std::chrono::duration<double>(spec_.waitLogTime).count(), spec_.nameOf(machine));
+  if (logs) waitCheck_.loggedCall = call.number;
   return EndpointWait{call.number, machine};
 }
 

@@ -41,6 +41,7 @@
 #include "src/base/status.h"
 #include "src/comm/call/chunk_buffers.h"
 #include "src/comm/lanes/exchange_connections.h"
+#include "src/comm/lanes/lane_remains.h"
 #include "src/net/mesh.h"
 #include "src/service/round.h"
 #include "src/service/sum_service.h"
@@ -54,8 +55,13 @@ struct ExchangeSpec {
   uint64_t ranks = 0;        // number of ranks on all machines
   std::vector<bool> summed;  // for each machine, whether it contributes the sum of several ranks
   int reduceThreads = 1;
-  std::chrono::milliseconds waitTimeout{10000};       // after this time without progress, checkWait() reports a call
+  // After these times without progress, checkWait() reports a call and logs it.
+  std::chrono::milliseconds waitReportTime{10000}, waitLogTime{10000};
   std::function<std::string(size_t machine)> nameOf;  // returns the machine's name for messages
+  // For the path that takes the place of a lane to a lost server (recovery.h): for each of its first chunks, a machine
+  // that has the sum of the chunk. This machine brings the sum in place of its contribution.
+  std::vector<size_t> sumHolders;
+  bool replacesLane = false;
 };
 
 class ExchangePath {
@@ -67,6 +73,11 @@ class ExchangePath {
   // Submits all chunks of a call. Sends the first chunk immediately, because all other machines wait
   // for it.
   void submit(Collective& call);
+  // Submits one chunk, or the sum of a chunk that is already retired here.
+  void submit(SubmittedChunk chunk) { waiting_.push_back({chunk, nullptr}); }
+  void submit(KeptSum sum) { waiting_.push_back({{}, std::make_unique<KeptSum>(std::move(sum))}); }
+  // The oldest chunk that is not retired and was not submitted as a sum.
+  std::optional<SubmittedChunk> oldest() const;
   // Tells the exchange path of a call on the lanes, whose rounds are below `endRound`.
   void submittedToLanes(const CallInfo& call, uint64_t endRound) { onLanes_.push_back({call, endRound}); }
 
@@ -79,7 +90,7 @@ class ExchangePath {
 
   // True if every submitted chunk is summed, and the transport has accepted all data for peers.
   bool idle() const;
-  // If no chunk has been summed for waitTimeout, returns the oldest call and the machine whose data
+  // If no chunk has been summed for waitReportTime, returns the oldest call and the machine whose data
   // it waits for. Logs each waiting call once. Call this function regularly.
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
@@ -93,8 +104,8 @@ class ExchangePath {
     bool outReported = false, inReported = false;  // step() has returned the failure of the connection
   };
   struct Submitted {
-    Collective* call;
-    size_t index;
+    SubmittedChunk chunk;
+    std::unique_ptr<KeptSum> sum;  // null for a chunk
   };
   struct InFlight {
     Submitted chunk{};
@@ -111,13 +122,14 @@ class ExchangePath {
   };
   struct WaitCheck {
     uint64_t summed = 0;  // number of summed chunks when checkWait() last saw it change
-    Deadline deadline = Deadline::never();
+    std::optional<Deadline::Clock::time_point> since;
     std::optional<uint64_t> loggedCall;
   };
 
   ExchangePath(ChunkBuffers& buffers, ExchangeSpec spec);
   size_t machineAt(size_t distance) const { return (spec_.self + distance) % spec_.machines; }
   size_t machineBehind(size_t distance) const { return machineAt(spec_.machines - distance); }
+  const InFlight& flight(uint64_t chunk) const { return inFlight_[chunk % inFlight_.size()]; }
   InFlight& flight(uint64_t chunk) { return inFlight_[chunk % inFlight_.size()]; }
   bool contributionSent(uint64_t chunk) { return flight(chunk).copied || steps_[0].out->done() > chunk; }
   bool mayAdmit() const;
@@ -132,6 +144,8 @@ class ExchangePath {
   bool retireNext();
   Status takeFailure();
   size_t awaitedMachine() const;
+  ChunkView viewOf(const Submitted& chunk) const;
+  const ExchangeBlock& blockOf(size_t machine, uint64_t chunk) const;
 
   ChunkBuffers& buffers_;
   const ExchangeSpec spec_;

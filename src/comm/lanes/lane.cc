@@ -30,7 +30,7 @@ Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Sh
 Status RemoteLane::prepare() {
   BPS_TRY(pushHeaders_.prepare(pushQueue_.comm(), shape_.depth, kDataHeaderBytes));
   BPS_TRY(answerHeaders_.prepare(answerQueue_.comm(), shape_.depth, kDataHeaderBytes));
-  return answers_.prepare(answerQueue_.comm(), shape_.depth, shape_.maxChunkBytes);
+  return answers_.prepare(answerQueue_.comm(), (shape_.keepsSums ? 2 : 1) * shape_.depth, shape_.maxChunkBytes);
 }
 
 // Starts the next chunk. Posts the receives for its answer before it sends the chunk.
@@ -124,9 +124,27 @@ Status RemoteLane::consumeAnswer(const InFlight& flight) {
   const uint8_t* received = flight.view.inPlace ? answers_.slot(count_.answered) : flight.view.target;
   if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, count_.answered, flight.view.call));
   if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
+  else if (shape_.keepsSums && !flight.view.onGpu && payloadSize > 0)
+    std::memcpy(answers_.slot(count_.answered), received, payloadSize);
+  if (shape_.keepsSums) kept_.push_back({flight.view.call, payloadSize});
+  if (kept_.size() > shape_.depth) kept_.pop_front();
   if (flight.recvMemory != nullptr) answerQueue_.comm().deregister(flight.recvMemory);
   ++count_.answered;
   return {};
+}
+
+std::optional<LaneRemains> RemoteLane::takeRemains() {
+  if (gpu_.send != nullptr) return {};
+  LaneRemains remains;
+  remains.retired = count_.retired;
+  uint64_t number = count_.answered - kept_.size();
+  for (const Kept& kept : kept_) {
+    const uint8_t* sum = answers_.slot(number++);
+    remains.sums.push_back({kept.call, {sum, sum + kept.bytes}});
+  }
+  for (const InFlight& flight : inFlight_) remains.chunks.push_back(flight.chunk);
+  remains.chunks.insert(remains.chunks.end(), waiting_.begin(), waiting_.end());
+  return remains;
 }
 
 Result<bool> RemoteLane::step(uint64_t oldestRound) {

@@ -13,6 +13,10 @@
 // A contribution stays intact until its sum has arrived completely: the lane receives the answer to
 // an in-place call into memory of the lane and then copies it into the buffer. So the number of
 // retired chunks alone tells what a lane has completed.
+//
+// A lane to a server keeps the sums of the last `depth` retired chunks. If the server is lost, some
+// machines may have retired a chunk that others have not: at most `depth` chunks, because a machine
+// contributes to a chunk only after it has retired the chunk `depth` before it. See recovery.h.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -24,6 +28,7 @@
 #include "src/base/deadline.h"
 #include "src/base/status.h"
 #include "src/comm/call/chunk_buffers.h"
+#include "src/comm/lanes/lane_remains.h"
 #include "src/comm/lanes/slot_ring.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
@@ -48,6 +53,12 @@ class Lane {
   // If no chunk has been retired for `timeout`, returns the call number of the oldest chunk in
   // flight. Call this function regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
+  // Ends a lane whose owner is lost. Afterwards the lane may only be destroyed. Only a lane to another
+  // machine whose chunks are all in host memory leaves anything.
+  virtual std::optional<LaneRemains> takeRemains() { return {}; }
+  // The machine whose connection broke or whose data the lane awaits, if it is not the owner.
+  virtual std::optional<size_t> failedMachine() const { return {}; }
+  virtual std::optional<size_t> awaitedMachine() const { return {}; }
   // Registers a region of GPU memory, so that the lane can carry chunks in this region. Fails if
   // the lane cannot carry chunks in GPU memory or cannot access the region before the deadline. A
   // failure leaves the lane unchanged.
@@ -55,10 +66,7 @@ class Lane {
                                    Deadline deadline);
 
  protected:
-  struct Submitted {
-    Collective* call;
-    size_t index;
-  };
+  using Submitted = SubmittedChunk;
   ChunkRef& chunkRefOf(const Submitted& chunk) const { return chunk.call->chunks[chunk.index]; }
   uint64_t roundOf(const Submitted& chunk) const { return chunk.call->firstRound + chunkRefOf(chunk).round; }
   bool nextReady() const { return !waiting_.empty() && buffers_.ready(*waiting_.front().call, waiting_.front().index); }
@@ -72,7 +80,8 @@ class RemoteLane final : public Lane {
  public:
   struct Shape {
     size_t depth = 0, maxChunkBytes = 0;
-    bool checksum = false;  // chunks and answers carry checksums
+    bool checksum = false;   // chunks and answers carry checksums
+    bool keepsSums = false;  // true for a lane to a server
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
@@ -83,8 +92,13 @@ class RemoteLane final : public Lane {
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
   Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                            Deadline deadline) override;
+  std::optional<LaneRemains> takeRemains() override;
 
  private:
+  struct Kept {  // a kept sum, in slot number % slots of answers_
+    CallInfo call;
+    size_t bytes = 0;
+  };
   struct InFlight {
     Submitted chunk;
     uint64_t round = 0;
@@ -121,10 +135,11 @@ class RemoteLane final : public Lane {
 
   const Shape shape_;
   SlotRing pushHeaders_, answerHeaders_;
-  SlotRing answers_;  // answers to in-place calls
+  SlotRing answers_;  // answers to in-place calls, and kept sums
   net::MessageQueue pushQueue_, answerQueue_;
   GpuRegistrations gpu_;
   std::deque<InFlight> inFlight_;
+  std::deque<Kept> kept_;  // of the last chunks that are retired
   Count count_;
   WaitCheck waitCheck_;
   Status failure_;  // failure of admit() or retire(), after which nothing moves

@@ -37,10 +37,13 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
       waiter_(std::move(waiter)),
       solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
       cutter_(session.plan.weights, session.plan.limits),
-      broken_{std::vector<bool>(session.control.roster().members()), {}} {}
+      broken_{std::vector<bool>(session.control.roster().members()), {}, 0},
+      recovery_(session) {}
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
+  if (session_.losses.pending())
+    for (const ServerLost& loss : session_.losses.takeAll()) BPS_TRY(recover(loss));
   // Admits calls in call order, which is the same on every rank. A call that waits for its stream
   // delays the calls behind it.
   while (!queued_.empty() && queued_.front()->position->mayStart()) {
@@ -64,8 +67,8 @@ Result<bool> CallScheduler::step() {
   moved = retire() || moved;
   if (!moved) return false;
   waiter_.noteProgress();
-  stallDeadline_ = Deadline::never();
-  if (std::exchange(waitReported_, false)) session_.control.reportWait({});
+  waits_.departedDeadline = Deadline::never();
+  if (std::exchange(waits_.reported, false)) session_.control.reportWait({});
   return true;
 }
 
@@ -96,8 +99,8 @@ Status CallScheduler::checkStalls() {
 
 void CallScheduler::close() {
   if (plane_ != nullptr)
-    logInfo(Subsystem::kNet, "sent {} messages for {} calls", plane_->messagesSent() - beforeFirstCall_.messages,
-            completed_ - beforeFirstCall_.calls);
+    logInfo(Subsystem::kNet, "sent {} messages for {} calls", plane_->messagesSent() - counts_.messagesBefore,
+            counts_.completed - counts_.completedBefore);
   waiter_.clear();
   plane_.reset();
 }
@@ -106,8 +109,12 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   const size_t elementSize = elementBytes(static_cast<DataType>(call->call.type));
   const size_t count = call->call.elementsMoved();
   session_.control.reportCallsStarted(call->call.number + 1);
-  if (call->call.number == 0 && plane_ != nullptr) beforeFirstCall_ = {plane_->messagesSent(), completed_};
+  if (call->call.number == 0 && plane_ != nullptr) {
+    counts_.completedBefore = counts_.completed;
+    counts_.messagesBefore = plane_->messagesSent();
+  }
   call->position->start();
+  recovery_.beforeCall(counts_.begun++, cutter_);
   const Cut cut = cutter_.next(count, elementSize, call->limits);
   call->chunks = makeChunks(cut, elementSize);
   call->window = cut.window;
@@ -159,16 +166,27 @@ Result<bool> CallScheduler::stepDataPlane() {
   broken_.reported[failedMember] = true;
   const std::string text = fmt::format("connection of {} with {}: {}", roster.rankName(session_.control.rank()),
                                        roster.memberName(failedMember), outcome.error().message());
-  if (broken_.firstError.empty()) broken_.firstError = text;
+  if (broken_.firstError.empty()) {
+    broken_.firstError = text;
+    broken_.firstMember = failedMember;
+  }
   session_.control.suspect(failedMember, text);
   return false;
+}
+
+Status CallScheduler::recover(const ServerLost& loss) {
+  const size_t member = session_.control.roster().ranks.size() + loss.server;
+  if (broken_.firstMember == member) broken_.firstError.clear();
+  broken_.reported[member] = true;
+  const bool unfinished = !queued_.empty() || !active_.empty();
+  return recovery_.recover(loss, {counts_.begun, unfinished}, plane_.get(), waiter_);
 }
 
 void CallScheduler::reportWait() {
   if (plane_ == nullptr) return;
   const std::optional<EndpointWait> wait = plane_->checkWait();
-  if (!wait && !waitReported_) return;
-  waitReported_ = wait.has_value();
+  if (!wait && !waits_.reported) return;
+  waits_.reported = wait.has_value();
   const Roster& roster = session_.control.roster();
   session_.control.reportWait(
       wait ? MemberWait{wait->call, static_cast<uint32_t>(roster.memberOf(wait->endpoint, plane_->rail()))}
@@ -178,15 +196,15 @@ void CallScheduler::reportWait() {
 Status CallScheduler::failIfWaitingForDeparted() {
   if (active_.empty()) return {};
   if (copying()) {  // a copy waits for no rank, and StagedBuffers limits its time
-    stallDeadline_ = Deadline::never();
+    waits_.departedDeadline = Deadline::never();
     return {};
   }
   size_t gone = 0;
   while (gone < broken_.reported.size() && !session_.control.hasLeft(gone)) ++gone;
   if (gone == broken_.reported.size()) return {};
-  if (stallDeadline_.at() == Deadline::never().at())
-    stallDeadline_ = Deadline::in(departedTimeout(session_.control.roster()));
-  if (!stallDeadline_.passed()) return {};
+  if (waits_.departedDeadline.at() == Deadline::never().at())
+    waits_.departedDeadline = Deadline::in(departedTimeout(session_.control.roster()));
+  if (!waits_.departedDeadline.passed()) return {};
   return failure(Code::kRemote, "{} has left the communicator, {} cannot complete{}{}",
                  session_.control.roster().memberName(gone), describe(active_.front()->call),
                  broken_.firstError.empty() ? "" : "; ", broken_.firstError);
@@ -201,7 +219,7 @@ void CallScheduler::failAll(const Status& failure) {
 }
 
 void CallScheduler::finish(Collective& call, const Status& outcome) {
-  ++completed_;
+  ++counts_.completed;
   const std::shared_ptr<StreamPosition> position = call.position;
   position->complete(outcome);
 }

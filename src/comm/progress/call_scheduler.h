@@ -14,6 +14,7 @@
 #include "src/comm/lanes/single_rank_lane.h"
 #include "src/comm/local/local_reducer.h"
 #include "src/comm/progress/progress_work.h"
+#include "src/comm/progress/server_recovery.h"
 #include "src/comm/progress/session.h"
 #include "src/cuda/staging/staged_buffers.h"
 #include "src/net/waiter.h"
@@ -35,7 +36,7 @@ class CallScheduler final : public ProgressWork {
     return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
   }
   bool hasCallsInFlight() const override { return !active_.empty(); }
-  uint64_t completed() const override { return completed_; }
+  uint64_t completed() const override { return counts_.completed; }
 
   bool arm() override;
   void disarm() override;
@@ -53,6 +54,7 @@ class CallScheduler final : public ProgressWork {
   StagedBuffers* staged() const { return session_.staged(); }  // null if all buffers are in host memory
   bool copying() const { return staged() != nullptr && staged()->copying(); }
   Status failIfWaitingForDeparted();
+  Status recover(const ServerLost& loss);
   void reportWait();
   Status admit(std::unique_ptr<Collective> call);
   void distributeChunks(Collective& call);
@@ -64,6 +66,16 @@ class CallScheduler final : public ProgressWork {
   struct BrokenConnections {
     std::vector<bool> reported;  // one per rank and server; true if the hub knows of the break
     std::string firstError;      // describes the first broken connection; empty if none broke
+    size_t firstMember = 0;      // the member of firstError
+  };
+  struct Waits {
+    Deadline departedDeadline = Deadline::never();  // when the wait for a rank that has left becomes a failure
+    bool reported = false;                          // the heartbeats report a wait
+  };
+  struct Counts {
+    uint64_t begun = 0, completed = 0;  // calls
+    // The counts before the first call of the application. The calls that measured the network had numbers from 0, too.
+    uint64_t completedBefore = 0, messagesBefore = 0;
   };
 
   const Session& session_;
@@ -74,12 +86,9 @@ class CallScheduler final : public ProgressWork {
   Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   BrokenConnections broken_;
-  Deadline stallDeadline_ = Deadline::never();
-  bool waitReported_ = false;
-  uint64_t completed_ = 0;
-  struct {
-    uint64_t messages = 0, calls = 0;
-  } beforeFirstCall_;  // the calls that measured the network begin with number 0, too
+  Waits waits_;
+  ServerRecovery recovery_;
+  Counts counts_;
 };
 
 }  // namespace bps

@@ -8,7 +8,8 @@
 namespace bps {
 namespace {
 
-constexpr ControlOp kKinds[] = {ControlOp::kGather, ControlOp::kExchange, ControlOp::kBarrier, ControlOp::kSplit};
+constexpr ControlOp kKinds[] = {ControlOp::kGather, ControlOp::kExchange, ControlOp::kBarrier, ControlOp::kSplit,
+                                ControlOp::kRecovery};
 
 bool takesPart(const std::vector<size_t>& participants, size_t participant) {
   return std::find(participants.begin(), participants.end(), participant) != participants.end();
@@ -35,6 +36,19 @@ void ControlOpTable::open(ControlOp kind) {
   b.parts.assign(nRanks + nServers, std::nullopt);
   b.arrived = 0;
   b.since = b.deadline = Deadline::never();
+  if (kind == ControlOp::kRecovery)
+    for (size_t rank : left_) addEmpty(b, rank);
+}
+
+void ControlOpTable::addEmpty(OpState& recovery, size_t rank) {
+  recovery.parts[rank].emplace(1);
+  ++recovery.arrived;
+}
+
+void ControlOpTable::rankLeft(size_t rank) {
+  left_.push_back(rank);
+  OpState& recovery = opState(ControlOp::kRecovery);
+  if (!recovery.parts[rank]) addEmpty(recovery, rank);
 }
 
 std::string ControlOpTable::validate(size_t participant, const ControlOpInput& part) const {
@@ -57,7 +71,8 @@ Status ControlOpTable::add(size_t participant, ControlOpInput part) {
   if (!wrong.empty())
     return failure(Code::kInvalidUsage, "{} broke the protocol: {} {}: {}", roster_.memberName(participant),
                    controlOpName(part.kind), b.number, wrong);
-  if (b.arrived++ == 0) b.since = Deadline::in({});
+  if (b.since.at() == Deadline::never().at()) b.since = Deadline::in({});
+  ++b.arrived;
   if (part.remainingMs != 0) {
     const Deadline deadline = Deadline::in(std::chrono::milliseconds(part.remainingMs));
     if (deadline.at() < b.deadline.at()) b.firstToTimeOut = participant;

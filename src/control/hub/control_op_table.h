@@ -3,8 +3,9 @@
 //
 // The number of a participant is its member number: ranks 0..N-1, then servers. All ranks take part in a gather, a
 // split and a barrier. The ranks whose local rank is below Roster::rails() take part in an exchange. Servers take part
-// only in the first exchange and the first barrier, which confirm that the job's lanes are connected. Operations of one
-// kind are numbered and do not overlap.
+// only in the first exchange and the first barrier, which confirm that the job's lanes are connected. All ranks take
+// part in a recovery; a rank that has left does so with an empty item. Operations of one kind are numbered and do not
+// overlap.
 //
 // The table belongs to the Hub, and only the control thread uses it. The table does no I/O; it only reads the clock.
 #pragma once
@@ -31,6 +32,10 @@ class ControlOpTable {
   const std::vector<size_t>& participants(ControlOp kind) const { return opState(kind).participants; }
   ControlOpResult resultFor(ControlOp kind, size_t participant) const;
   void finish(ControlOp kind);
+  // True if the servers have confirmed that the job's lanes are connected.
+  bool serversConfirmed() const { return number(ControlOp::kExchange) > 0 && number(ControlOp::kBarrier) > 0; }
+  // Gives the rank an empty item in this recovery and in all later ones.
+  void rankLeft(size_t rank);
 
   // deadline() is the earliest deadline of all participants. timeoutText() is the error text of an operation whose
   // deadline has passed.
@@ -60,6 +65,7 @@ class ControlOpTable {
   OpState& opState(ControlOp kind) { return opStates_[static_cast<size_t>(kind)]; }
   const OpState& opState(ControlOp kind) const { return opStates_[static_cast<size_t>(kind)]; }
   void open(ControlOp kind);
+  static void addEmpty(OpState& recovery, size_t rank);
   // Describes what is wrong with an input. Empty if the input is valid.
   std::string validate(size_t participant, const ControlOpInput& part) const;
   Blob exchanged(size_t from, size_t to, size_t rail) const;
@@ -68,6 +74,7 @@ class ControlOpTable {
 
   Roster roster_;
   std::array<OpState, kControlOps> opStates_;
+  std::vector<size_t> left_;      // the ranks that have left
   std::vector<uint32_t> splits_;  // for each rank, the number of splits whose outcome it knows
 };
 

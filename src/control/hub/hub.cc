@@ -14,8 +14,6 @@ namespace {
 
 // The time between sending a failure to the other members and reporting the failure to the caller in rank 0.
 constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
-// Interval at which the hub checks whether heartbeats of a suspected member still arrive.
-constexpr std::chrono::milliseconds kSuspicionRecheck(20);
 
 }  // namespace
 
@@ -83,7 +81,7 @@ void Hub::report(Status failure) {
 void Hub::suspect(size_t member, std::string text) {
   pause_.update();
   if (state_ != State::kRunning) return;
-  const Status status = addSuspicion(Suspect{static_cast<uint32_t>(member), std::move(text)});
+  const Status status = addSuspicion(0, Suspect{static_cast<uint32_t>(member), std::move(text)});
   if (!status.ok()) fail(status);
 }
 
@@ -106,7 +104,7 @@ void Hub::watch(PollSet& set) const {
   if (rendezvous_) rendezvous_->watch(set);
   if (state_ == State::kJoining || state_ == State::kOpening) set.wakeAt(admission_.deadline().at());
   if (ops_) set.wakeAt(ops_->deadline().at());
-  for (const Suspicion& suspicion : suspicions_) set.wakeAt(suspicion.deadline.at());
+  set.wakeAt(suspicions_.deadline().at());
   if (!failure_.ok()) set.wakeAt(Deadline::in(kFailureDeliveryDelay / 100).at());
   // A communicator of one rank has no sockets that could wake the event loop, so the first iteration must not wait.
   if (state_ == State::kJoining && admission_.table().size() == 1) set.wakeAt(Deadline::Clock::now());
@@ -191,8 +189,30 @@ Status Hub::begin() {
 }
 
 Status Hub::receive(const PollSet& set) {
-  for (size_t member = 1; member < members_.size(); ++member)
-    if (members_[member].link) BPS_TRY(receiveFrom(member, set));
+  for (size_t member = 1; member < members_.size(); ++member) {
+    if (!members_[member].link) continue;
+    const Status received = receiveFrom(member, set);
+    if (!received.ok()) BPS_TRY(lose(member, received));
+  }
+  return {};
+}
+
+// Goes on without a server. Returns the failure if it is not the server's loss.
+Status Hub::lose(size_t member, const Status& why) {
+  const bool own = why.code() == Code::kRemote || why.code() == Code::kSystem;
+  if (!own || !mayLose(member)) return why.clone();
+  if (members_[member].left) return {};
+  const ServerLost loss{static_cast<uint32_t>(member - roster_.ranks.size()), why.message()};
+  members_[member].link->sendFailure(
+      failure(Code::kRemote, "{} goes on without this server: {}", roster_.rankName(0), why.message()));
+  members_[member].link.reset();
+  members_[member].left = true;
+  ++lost_;
+  stalls_->onHeartbeat(member, Heartbeat(), 0);
+  suspicions_.remove(member);
+  for (size_t rank = 1; rank < roster_.ranks.size(); ++rank)
+    if (members_[rank].link) members_[rank].link->send(loss);
+  events_.serverLost(loss);
   return {};
 }
 
@@ -218,7 +238,7 @@ Status Hub::handle(size_t member, const Frame& frame) {
     case MessageType::kControlOpInput:
       return addOpInput(member, BPS_TRY(decodeFrom<ControlOpInput>(link, frame)));
     case MessageType::kSuspect:
-      return addSuspicion(BPS_TRY(decodeFrom<Suspect>(link, frame)));
+      return addSuspicion(member, BPS_TRY(decodeFrom<Suspect>(link, frame)));
     case MessageType::kGoodbye:
       return memberLeft(member);
     default: {
@@ -246,7 +266,7 @@ Status Hub::addOpInput(size_t member, ControlOpInput part) {
 
 // Fails the split of one rank. The communicator goes on.
 void Hub::refuseSplit(size_t rank, uint32_t number, const std::string& why) {
-  if (rank == 0) events_.answered(Status(Code::kRemote, why));
+  if (rank == 0) events_.answered(ControlOp::kSplit, Status(Code::kRemote, why));
   else if (members_[rank].link) members_[rank].link->send(ControlOpResult{ControlOp::kSplit, number, {}, why});
 }
 
@@ -258,29 +278,31 @@ void Hub::finishOp(ControlOp kind) {
     else if (members_[participant].link) members_[participant].link->send(answer);
   }
   ops_->finish(kind);
-  events_.answered(std::move(own));
+  events_.answered(kind, std::move(own));
 }
 
 Status Hub::memberLeft(size_t member) {
+  if (member < roster_.ranks.size()) ops_->rankLeft(member);
   const std::optional<std::string> awaited = ops_->missingInputText(member);
   if (awaited) return {Code::kRemote, *awaited};
   members_[member].left = true;
-  stalls_->onHeartbeat(member, Heartbeat());
+  stalls_->onHeartbeat(member, Heartbeat(), 0);
   admission_.flushAndClose(members_[member].link->takeSocket());
   members_[member].link.reset();
-  std::erase_if(suspicions_, [&](const Suspicion& suspicion) { return suspicion.member == member; });
+  suspicions_.remove(member);
   events_.memberLeft(member);
+  if (lost_ > ops_->number(ControlOp::kRecovery) && ops_->complete(ControlOp::kRecovery))
+    finishOp(ControlOp::kRecovery);
   broadcast(MessageType::kLeft, encode(Left{static_cast<uint32_t>(member)}));
   return {};
 }
 
-Status Hub::addSuspicion(const Suspect& suspect) {
-  // A suspicion that names no member becomes the communicator's failure unless direct evidence arrives.
-  const size_t member = std::min<size_t>(suspect.member, members_.size());
+// If a server suspects a rank, the communicator can go on without the server. A suspicion that names no member becomes
+// the communicator's failure unless direct evidence arrives.
+Status Hub::addSuspicion(size_t from, const Suspect& suspect) {
+  const size_t member = mayLose(from) ? from : std::min<size_t>(suspect.member, members_.size());
   if (member < members_.size() && members_[member].left) return {};
-  const auto same = [&](const Suspicion& earlier) { return earlier.member == member; };
-  if (std::none_of(suspicions_.begin(), suspicions_.end(), same))  // the earlier suspicion has the earlier deadline
-    suspicions_.push_back({member, suspect.text, Deadline::in(suspicionWindow(roster_.settings.timeoutMs))});
+  suspicions_.add({member, suspect.text}, Deadline::in(suspicionWindow(roster_.settings.timeoutMs)));
   return {};
 }
 
@@ -292,23 +314,24 @@ Status Hub::checkDeadlines() {
     const uint32_t number = ops_->number(ControlOp::kSplit);
     for (size_t rank : ops_->cancelSplit()) refuseSplit(rank, number, *timeoutText);
   }
-  for (Suspicion& suspicion : suspicions_) {
-    if (!suspicion.deadline.passed()) continue;
-    // If the suspected member's heartbeats are missing, wait longer, because its silence would be direct evidence.
-    const bool member = suspicion.member < members_.size() && members_[suspicion.member].link;
-    if (!member || !members_[suspicion.member].link->missedHeartbeats()) return {Code::kRemote, suspicion.text};
-    suspicion.deadline = Deadline::in(kSuspicionRecheck);
-  }
+  const auto missesHeartbeats = [&](size_t member) {
+    return member < members_.size() && members_[member].link && members_[member].link->missedHeartbeats();
+  };
+  while (const std::optional<Suspicion> due = suspicions_.takeDue(missesHeartbeats))
+    BPS_TRY(lose(due->member, Status(Code::kRemote, due->text)));
   return {};
 }
 
-// Searches for stalled members once per heartbeat interval, because heartbeats wake the hub at least that often.
+// Searches for stalled members. Heartbeats wake the hub often enough.
 Status Hub::checkStalls() {
   if (!nextStallCheck_.passed()) return {};
-  nextStallCheck_ = Deadline::in(milliseconds(roster_.settings.timeoutMs / 10));
+  nextStallCheck_ = Deadline::in(std::min(milliseconds(roster_.settings.timeoutMs / 10), roster_.waitReportTime() / 4));
   for (size_t member = 1; member < members_.size(); ++member)
-    if (members_[member].link) stalls_->onHeartbeat(member, members_[member].link->heartbeat());
-  return stalls_->check(Deadline::Clock::now());
+    if (const Link* link = members_[member].link.get())
+      stalls_->onHeartbeat(member, link->heartbeat(), link->heartbeats());
+  const std::optional<StallDetector::Stall> stall = stalls_->check(Deadline::Clock::now());
+  if (!stall) return {};
+  return lose(mayLose(stall->member) ? stall->member : stall->awaited, stall->failure);
 }
 
 Status Hub::checkStart() const {

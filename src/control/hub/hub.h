@@ -16,10 +16,18 @@
 // does nothing else. If a rank or server of the roster breaks the protocol, the communicator fails with an error that
 // names this rank or server.
 //
-// The first failure that reaches the hub becomes the communicator's failure. The hub sends this failure to all ranks
-// and servers in the same words and drops later failures. A suspicion becomes a failure if neither direct evidence (a
-// broken connection or silence) nor a goodbye arrives within a short time. If rank 0's process was stopped for a while,
-// its peers may have given up the hub. The hub then reports the failures that follow as its own fault.
+// The communicator goes on without a server that is lost while the hub is running. The hub then closes its link to the
+// server, and tells every rank with the message "server lost". The ranks take part in a kRecovery, and their
+// CallSchedulers move the server's chunks to other owners. A server is lost in these cases:
+//   - its link breaks, it is silent for BPS_SERVER_TIMEOUT, it breaks the protocol or reports a failure of its own;
+//   - a rank suspects the server, or the server suspects a rank, until the suspicion becomes final;
+//   - the server and a rank cannot reach each other (hub/stall_detector.h).
+// The communicator still fails if ranks disagree, or if the servers have not confirmed that all lanes are connected.
+//
+// Any other failure that reaches the hub first becomes the communicator's failure. The hub sends this failure to all
+// ranks and servers in the same words and drops later failures. A suspicion becomes a failure if neither direct
+// evidence (a broken connection or silence) nor a goodbye arrives within a short time. If rank 0's process was stopped
+// for a while, its peers may have given up the hub. The hub then reports the failures that follow as its own fault.
 //
 // The Hub belongs to the ControlPlane, and only the control thread uses it.
 #pragma once
@@ -35,6 +43,7 @@
 #include "src/control/hub/rank_admission.h"
 #include "src/control/hub/server_pool.h"
 #include "src/control/hub/stall_detector.h"
+#include "src/control/hub/suspicions.h"
 #include "src/control/pause_detector.h"
 #include "src/control/rendezvous/rendezvous_client.h"
 #include "src/control/unique_id.h"
@@ -62,7 +71,7 @@ class Hub final : public ControlNode {
   void suspect(size_t member, std::string text) override;
   void leave() override;
   void setHeartbeat(const Heartbeat& heartbeat) override {
-    if (stalls_) stalls_->onHeartbeat(0, heartbeat);
+    if (stalls_) stalls_->onHeartbeat(0, heartbeat, ++ownHeartbeats_);
   }
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
@@ -73,11 +82,6 @@ class Hub final : public ControlNode {
   struct Member {  // members are ranks 0..N-1, then servers; rank 0 has no link
     std::unique_ptr<Link> link;
     bool left = false;
-  };
-  struct Suspicion {
-    size_t member;
-    std::string text;
-    Deadline deadline;
   };
 
   Hub(HubArgs args, std::optional<AuthListener> authListener, ControlNodeEvents& events);
@@ -96,7 +100,13 @@ class Hub final : public ControlNode {
   void finishOp(ControlOp kind);
   void refuseSplit(size_t rank, uint32_t number, const std::string& why);
   Status memberLeft(size_t member);
-  Status addSuspicion(const Suspect& suspect);
+  Status addSuspicion(size_t from, const Suspect& suspect);
+  // True if the communicator can go on without this member.
+  bool mayLose(size_t member) const {
+    return state_ == State::kRunning && member >= roster_.ranks.size() && member < members_.size() &&
+           ops_->serversConfirmed();
+  }
+  Status lose(size_t member, const Status& why);
   Status checkDeadlines();
   Status checkStalls();
   Status checkStart() const;
@@ -122,7 +132,9 @@ class Hub final : public ControlNode {
   Roster roster_;
   std::optional<ControlOpTable> ops_;
   std::array<uint32_t, kControlOps> ownOpNumbers_{};
-  std::vector<Suspicion> suspicions_;
+  Suspicions suspicions_;
+  uint64_t ownHeartbeats_ = 0;
+  uint32_t lost_ = 0;                    // number of lost servers
   std::optional<StallDetector> stalls_;  // while running
   Deadline nextStallCheck_ = Deadline::in({});
 };

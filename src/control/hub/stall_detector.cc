@@ -40,21 +40,35 @@ bool StallDetector::isStalled(size_t member) const {
   return false;
 }
 
-Status StallDetector::check(TimePoint now) {
-  const std::chrono::milliseconds timeout(roster_.settings.timeoutMs);
+// How long a member must wait after it has reported its wait.
+std::chrono::milliseconds StallDetector::stallTime(size_t member, size_t awaited) const {
+  const size_t ranks = roster_.ranks.size();
+  if (member >= ranks || awaited >= ranks) return roster_.waitReportTime();
+  return 2 * std::chrono::milliseconds(roster_.settings.timeoutMs) - roster_.waitReportTime();
+}
+
+std::optional<StallDetector::Stall> StallDetector::check(TimePoint now) {
   for (size_t m = 0; m < members_.size(); ++m) {
     MemberState& member = members_[m];
     const Heartbeat stalled = isWaiting(m) && isStalled(m) ? member.reported : Heartbeat();
-    if (stalled.waitsFor == Heartbeat::kNobody || !member.stalled.sameWait(stalled)) member.since = now;
+    const bool waits = stalled.waitsFor != Heartbeat::kNobody;
+    if (!waits || !member.stalled.sameWait(stalled)) {
+      member.since = now;
+      member.heartbeatsAtStart = member.heartbeats;
+      if (waits) member.awaitedHeartbeatsAtStart = members_[stalled.waitsFor].heartbeats;
+    }
     member.stalled = stalled;
-    if (now - member.since < timeout) continue;
-    return failure(Code::kRemote,
-                   "{} and {} cannot reach each other: in call #{}, which both have begun, the first "
-                   "has waited {:g} s for the second",
-                   roster_.memberName(m), roster_.memberName(stalled.waitsFor), stalled.call,
-                   std::chrono::duration<double>(2 * timeout).count());
+    if (!waits || now - member.since < stallTime(m, stalled.waitsFor)) continue;
+    if (member.heartbeats == member.heartbeatsAtStart) continue;
+    if (members_[stalled.waitsFor].heartbeats == member.awaitedHeartbeatsAtStart) continue;
+    const std::chrono::duration<double> waited = now - member.since + roster_.waitReportTime();
+    return Stall{m, stalled.waitsFor,
+                 failure(Code::kRemote,
+                         "{} and {} cannot reach each other: in call #{}, which both have begun, the first "
+                         "has waited {:.1f} s for the second",
+                         roster_.memberName(m), roster_.memberName(stalled.waitsFor), stalled.call, waited.count())};
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace bps

@@ -1,14 +1,17 @@
 // StallDetector: examines the heartbeats of all members to find two members that cannot reach each other.
 //
-// If a member has waited for BPS_TIMEOUT, its heartbeat reports for which member it waits, and in which call. If the
-// awaited member has not begun the call, the wait is no failure, however long it takes. If the awaited member has begun
-// the call and does not wait for a third member, its data should have arrived. If this state lasts for another
-// BPS_TIMEOUT, the two members cannot reach each other. The StallDetector works for any transport, even for a transport
-// that never reports an error.
+// If a member has waited for Roster::waitReportTime(), its heartbeat reports for which member it waits, and in which
+// call. If the awaited member has not begun the call, the wait is no failure, however long it takes. If the awaited
+// member has begun the call and does not wait for a third member, its data should have arrived. If this state lasts,
+// the two members cannot reach each other. It must last until two ranks have waited 2 BPS_TIMEOUT for each other, and
+// for another waitReportTime() if one of the two members is a server, which the communicator can do without. Both
+// members must have sent heartbeats meanwhile, so that a process that was stopped is not blamed. The StallDetector
+// works for any transport, even for a transport that never reports an error.
 //
 // The StallDetector does no I/O and belongs to the Hub. Only the control thread uses the StallDetector.
 #pragma once
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "src/base/deadline.h"
@@ -26,20 +29,31 @@ class StallDetector {
   explicit StallDetector(const Roster& roster) : roster_(roster), members_(roster.members()) {}
 
   // Records the member's latest heartbeat.
-  void onHeartbeat(size_t member, const Heartbeat& heartbeat) { members_[member].reported = heartbeat; }
-  // Call check() regularly. If two members cannot reach each other, check() fails with an error that names the two
-  // members.
-  Status check(TimePoint now);
+  // `heartbeats` is the number of heartbeats that the member has sent.
+  void onHeartbeat(size_t member, const Heartbeat& heartbeat, uint64_t heartbeats) {
+    members_[member].reported = heartbeat;
+    members_[member].heartbeats = heartbeats;
+  }
+  // Two members that cannot reach each other. The failure names both.
+  struct Stall {
+    size_t member, awaited;
+    Status failure;
+  };
+  // Call check() regularly.
+  std::optional<Stall> check(TimePoint now);
 
  private:
   struct MemberState {
     Heartbeat reported, stalled;  // `stalled` is the heartbeat of the current stall, if there is one
+    uint64_t heartbeats = 0;
     TimePoint since{};
+    uint64_t heartbeatsAtStart = 0, awaitedHeartbeatsAtStart = 0;  // when the current stall began
   };
 
   bool isWaiting(size_t member) const;
   bool hasBegun(size_t member, uint64_t call) const;
   bool isStalled(size_t member) const;
+  std::chrono::milliseconds stallTime(size_t member, size_t awaited) const;
 
   const Roster& roster_;
   std::vector<MemberState> members_;

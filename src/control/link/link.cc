@@ -90,6 +90,7 @@ Result<std::optional<Frame>> Link::next() {
     Result<Heartbeat> heartbeat = decode<Heartbeat>(frame->payload);
     if (!heartbeat.ok()) return protocolError(heartbeat.error());
     peerHeartbeat_ = std::move(heartbeat).value();
+    ++peerHeartbeats_;
   }
   return std::optional<Frame>();
 }

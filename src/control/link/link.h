@@ -36,6 +36,7 @@ class Link {
   // heartbeat.
   void setHeartbeat(const Heartbeat& heartbeat) { ownHeartbeat_ = heartbeat; }
   const Heartbeat& heartbeat() const { return peerHeartbeat_; }
+  uint64_t heartbeats() const { return peerHeartbeats_; }  // number of received heartbeats
 
   void watch(PollSet& set) const;
   // Call step() once per iteration of the event loop. Then call next() until it returns no frame. A failure of step()
@@ -68,6 +69,7 @@ class Link {
   uint32_t peerTimeoutMs_;
   TimePoint lastReceived_, lastSent_, lastStep_;
   Heartbeat ownHeartbeat_, peerHeartbeat_;
+  uint64_t peerHeartbeats_ = 0;
   bool readable_ = false;
   bool peerSilent_ = false;    // the peer was silent for too long
   size_t framesInPeriod_ = 0;  // frames received in the current period

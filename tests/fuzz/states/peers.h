@@ -112,7 +112,7 @@ class CheckedEvents : public ControlNodeEvents {
     require(!roster && failures == 0);
     roster = agreed;
   }
-  void answered(Result<std::vector<Blob>> answer) override {
+  void answered(ControlOp, Result<std::vector<Blob>> answer) override {
     require(roster && (failures == 0 || !answer.ok()));
     if (answer.ok()) answers.push_back(std::move(answer).value());
   }
@@ -121,6 +121,7 @@ class CheckedEvents : public ControlNodeEvents {
     failure = why.message();
   }
   void memberLeft(size_t member) override { require(roster && member < roster->members()); }
+  void serverLost(const ServerLost& loss) override { require(roster && loss.server < roster->servers.size()); }
   void hubLeft() override { require(roster.has_value()); }
   void leaveDone() override { require(++leavesDone == 1); }
 

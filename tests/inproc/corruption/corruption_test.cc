@@ -68,7 +68,10 @@ Case makeCase(uint64_t seed, const std::string& servers) {
   return made;
 }
 
-// Makes calls until one call fails. Arms the tap while all connections are idle.
+constexpr int kCallsPerRound = 50;
+
+// Makes calls until one call fails or a server is lost, which the calls survive. Arms the tap while all connections are
+// idle. Returns the failure, or the reason of the loss.
 Status callOn(Communicator& comm, const Case& made) {
   logThreadName(fmt::format("rank {}", comm.rank()));
   BPS_TRY(comm.allGather({}));
@@ -79,10 +82,19 @@ Status callOn(Communicator& comm, const Case& made) {
   Status failed;
   for (int i = 0; i < kMostCalls && failed.ok(); ++i) {
     float* target = i % 2 == 0 ? to.data() : from.data();
+    std::fill_n(to.data(), made.count, 0.F);
     failed = comm.allReduce({from.data(), target, made.count, DataType::kFloat32, CallOp::kMax, 0, nullptr, stream});
     if (failed.ok()) failed = stream->synchronize();
+    if (failed.ok() && !std::all_of(target, target + made.count, [](float value) { return value == 1; }))
+      failed = failure(Code::kInternal, "wrong value in call {}", i);
+    if (!failed.ok() || i % kCallsPerRound != kCallsPerRound - 1) continue;
+    Result<std::vector<Blob>> lost = comm.allGather(Blob(comm.latestServerLoss().empty() ? 0 : 1));
+    if (!lost.ok()) failed = std::move(lost).status();
+    else if (std::move(lost).value() != std::vector<Blob>(comm.nRanks())) break;  // all ranks see the same
   }
   HostStream::destroy(stream.get());
+  const std::string loss = comm.latestServerLoss();
+  if (failed.ok() && !loss.empty()) return {Code::kRemote, loss};
   return failed;
 }
 

@@ -54,13 +54,25 @@ inline bool contains(const std::string& text, const std::string& part) { return 
 // Records the failures that a control plane reports to its rank.
 class FailureRecorder {
  public:
-  ControlPlane::FailureSink sink() {
-    return [this](Status failure) {
-      MutexLock lock(mutex_);
-      ++count_;
-      failure_ = std::move(failure);
-      changed_.notifyAll();
-    };
+  ControlPlane::Sinks sink() {
+    return {[this](Status failure) {
+              MutexLock lock(mutex_);
+              ++count_;
+              failure_ = std::move(failure);
+              changed_.notifyAll();
+            },
+            [this](const ServerLost& loss) {
+              MutexLock lock(mutex_);
+              losses_.push_back(loss);
+              changed_.notifyAll();
+            }};
+  }
+  // Waits for this number of lost servers, and returns the losses.
+  std::vector<ServerLost> waitForLosses(size_t count, double seconds = 5) {
+    const Deadline deadline = soon(seconds);
+    MutexLock lock(mutex_);
+    while (losses_.size() < count && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+    return losses_;
   }
   // Waits for a failure and returns its text, or "" if no failure arrives in time.
   std::string wait(double seconds = 5) {
@@ -83,11 +95,12 @@ class FailureRecorder {
   CondVar changed_;
   int count_ BPS_GUARDED_BY(mutex_) = 0;
   Status failure_ BPS_GUARDED_BY(mutex_);
+  std::vector<ServerLost> losses_ BPS_GUARDED_BY(mutex_);
 };
 
 inline Result<std::unique_ptr<ControlPlane>> joinPlane(const Env& env, const JoinArgs& args, Deadline deadline,
-                                                       ControlPlane::FailureSink sink) {
-  auto plane = BPS_TRY(ControlPlane::create(env, args, std::move(sink)));
+                                                       ControlPlane::Sinks sinks) {
+  auto plane = BPS_TRY(ControlPlane::create(env, args, std::move(sinks)));
   BPS_TRY(plane->join(deadline));
   return plane;
 }

@@ -64,7 +64,7 @@ class MailboxTest : public testing::Test {
   std::vector<std::string> sink_;
   FakeNode node_;
   Mailbox mailbox_{std::move(Doorbell::create()).value(),
-                   [this](Status failure) { sink_.emplace_back(failure.message()); }};
+                   {[this](Status failure) { sink_.emplace_back(failure.message()); }, {}}};
 };
 
 TEST_F(MailboxTest, CallsWakeTheControlThreadAndComeInOrder) {
@@ -130,7 +130,7 @@ TEST_F(MailboxTest, AControlOpIsStartedAndItsAnswerReturned) {
   mailbox_.joined(roster_);
   std::thread control = soon([this] {
     runCalls();
-    mailbox_.answered(std::vector<Blob>{{1}, {2}});
+    mailbox_.answered(ControlOp::kGather, std::vector<Blob>{{1}, {2}});
   });
   const Result<std::vector<Blob>> answer = mailbox_.runOp(ControlOp::kGather, {{1}}, Deadline::in(5s));
   control.join();
@@ -140,7 +140,7 @@ TEST_F(MailboxTest, AControlOpIsStartedAndItsAnswerReturned) {
 
 TEST_F(MailboxTest, AnOldAnswerIsNotTakenForTheNextControlOp) {
   mailbox_.joined(roster_);
-  mailbox_.answered(std::vector<Blob>{{1}});
+  mailbox_.answered(ControlOp::kGather, std::vector<Blob>{{1}});
   std::thread caller = soon([this] { mailbox_.interrupt(); });
   const Result<std::vector<Blob>> answer = mailbox_.runOp(ControlOp::kGather, {}, Deadline::in(5s));
   caller.join();

@@ -35,10 +35,20 @@ TEST(JobPlan, ChunksOnTheExchangePathAreSmallerWithMoreMachines) {
   EXPECT_EQ(exchangeChunkOf(given), 0U) << "the user forbids the exchange path";
 }
 
-TEST(JobPlan, OnlyEndpointsWithAShareAreOwners) {
+TEST(JobPlan, EveryEndpointMayTakeOverTheShareOfALostServer) {
   Roster roster = rosterOf(2);
   for (int server = 0; server < 2; ++server) roster.servers.push_back({.name = "server"});
-  EXPECT_EQ(JobPlan::make(roster).value().owners, (std::vector<bool>{false, false, true, true}));
+  const JobPlan plan = JobPlan::make(roster).value();
+  EXPECT_EQ(plan.weights[0], 0U);
+  EXPECT_EQ(plan.owners, std::vector<bool>(4, true));
+  const std::vector<uint64_t> left = weightsWithout(roster, {true, false}).value();
+  EXPECT_GT(left[0], 0U);
+  EXPECT_EQ(left[2], 0U);
+  EXPECT_EQ(std::vector<uint64_t>({left[0], left[1], left[3]}), [&] {
+    roster.servers.pop_back();
+    return JobPlan::make(roster).value().weights;
+  }());
+  EXPECT_EQ(weightsWithout(roster, {true}).value(), (std::vector<uint64_t>{left[0], left[0], 0}));
 }
 
 TEST(JobPlan, PartitionBytesBoundsEveryChunk) {

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <limits>
 
+#include "src/comm/startup/probe_times.h"
+
 namespace bps {
 namespace {
 

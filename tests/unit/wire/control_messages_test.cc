@@ -90,7 +90,7 @@ TEST(ControlMessages, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode<FailureMessage>(encode(FailureMessage{static_cast<Code>(99), ""})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, -1.0})).ok());
   EXPECT_FALSE(decode<Offer>(encode(Offer{1, std::numeric_limits<double>::quiet_NaN()})).ok());
-  EXPECT_FALSE(decode<ControlOpInput>(encode(ControlOpInput{static_cast<ControlOp>(4), 0, 0, {}})).ok());
+  EXPECT_FALSE(decode<ControlOpInput>(encode(ControlOpInput{static_cast<ControlOp>(5), 0, 0, {}})).ok());
 }
 
 TEST(ControlMessages, LongTextsAreTruncatedBySender) {

@@ -23,7 +23,9 @@ class ExchangeMachines {
     Status failure;  // the first failure of step()
   };
 
-  explicit ExchangeMachines(size_t machines, bool checksum = false) : machines_(machines), all_(machines) {
+  // With `sumHolders`, the paths take the place of lanes to a lost server.
+  explicit ExchangeMachines(size_t machines, bool checksum = false, const std::vector<size_t>& sumHolders = {})
+      : machines_(machines), all_(machines) {
     const auto wire = std::make_shared<FakeWire>();
     for (size_t m = 0; m < machines; ++m) {
       plugins_.push_back(std::make_unique<net::Plugin>(std::make_shared<FakeNet>(wire, FakeNet::Options{})));
@@ -37,6 +39,8 @@ class ExchangeMachines {
       spec.self = m;
       spec.maxChunkBytes = 64U << 10;
       spec.checksum = checksum;
+      spec.sumHolders = sumHolders;
+      spec.replacesLane = !sumHolders.empty();
       spec.summed.resize(machines);
       spec.nameOf = [](size_t machine) { return "machine " + std::to_string(machine); };
       std::vector<net::PeerConnections> connections;

@@ -178,6 +178,40 @@ TEST_P(ExchangePathTest, CallsWithDifferentHistoriesAreNeitherComparedNorSummed)
   for (const Collective* call : calls) EXPECT_EQ(call->remaining, 1U);
 }
 
+// Machine m has retired m % 3 chunks of a lane whose server is lost. It brings the sums of these chunks.
+TEST_P(ExchangePathTest, ALostLaneGoesOnWithTheSumsThatSomeMachinesHave) {
+  const size_t most = std::min<size_t>(2, n() - 1);
+  const auto retired = [](size_t m) { return m % 3; };
+  for (const bool inPlace : {false, true})
+    for (const size_t bytes : {0UL, 100UL, 20000UL}) {
+      std::vector<size_t> holders;
+      for (size_t chunk = 0; chunk < most; ++chunk) holders.push_back(chunk + 1);
+      all_ = std::make_unique<ExchangeMachines>(n(), true, holders);
+      std::vector<Collective*> calls;
+      for (size_t m = 0; m < n(); ++m) {
+        calls.push_back(&all_->add(m, 5, bytes, inPlace));
+        for (size_t chunk = 0; chunk < 5; ++chunk)
+          if (chunk < retired(m)) (*all_)[m].path->submit(KeptSum{calls[m]->call, std::vector<uint8_t>(bytes, 0x5a)});
+          else (*all_)[m].path->submit(SubmittedChunk{calls[m], chunk});
+        const auto oldest = (*all_)[m].path->oldest();
+        ASSERT_TRUE(oldest);
+        EXPECT_EQ(oldest->index, retired(m));
+      }
+      all_->stepAll(100);
+      EXPECT_TRUE(all_->failures().empty());
+      for (size_t m = 0; m < n(); ++m) {
+        ExchangeMachines::Bytes expected = all_->sum(5 * bytes);
+        std::fill_n(expected.begin(), most * bytes, uint8_t{0x5a});
+        ExchangeMachines::Bytes found = ExchangeMachines::result(*calls[m]);
+        std::fill_n(found.begin(), retired(m) * bytes, uint8_t{0x5a});  // this machine has sums of its own
+        EXPECT_EQ(found, expected) << "machine " << m;
+        EXPECT_EQ(calls[m]->remaining, retired(m));
+        EXPECT_TRUE((*all_)[m].path->idle());
+        EXPECT_FALSE((*all_)[m].path->oldest());
+      }
+    }
+}
+
 TEST_P(ExchangePathTest, ChecksumsOfForwardedContributionsAreValid) {
   ExchangeMachines checked(n(), true);
   std::vector<Collective*> calls;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace bps {
 namespace {
 
@@ -22,23 +24,30 @@ class StallDetectorTest : public ::testing::Test {
     roster.machines = {{{0}, 0}, {{1}, 0}, {{2, 3}, 0}};
     roster.servers = {{"cpu1:7700", 0}};
     roster.settings.timeoutMs = 10000;
+    roster.settings.serverTimeoutMs = 30000;
     return roster;
   }
   void heartbeat(uint32_t member, uint64_t begun, uint64_t call = 0, uint32_t waitsFor = Heartbeat::kNobody) {
-    stalls_.onHeartbeat(member, {begun, call, waitsFor});
+    stalls_.onHeartbeat(member, {begun, call, waitsFor}, ++sent_);
+    reported_[member] = {begun, call, waitsFor};
   }
   // Calls check() for every second of `forSeconds` simulated seconds. Returns the text of the first failure, or "" if
   // there is none.
   std::string found(int forSeconds) {
     for (int i = 0; i < forSeconds; ++i, now_ += seconds(1)) {
-      const Status status = stalls_.check(now_);
-      if (!status.ok()) return status.message();
+      for (uint32_t member = 0; member <= kServer; ++member)
+        if (member != silent_) stalls_.onHeartbeat(member, reported_[member], ++sent_);
+      const auto stall = stalls_.check(now_);
+      if (stall) return stall->failure.message();
     }
     return {};
   }
 
   const Roster roster_;
   StallDetector stalls_;
+  std::map<uint32_t, Heartbeat> reported_;
+  uint64_t sent_ = 0;
+  uint32_t silent_ = Heartbeat::kNobody;  // the member that sends no heartbeats
   StallDetector::TimePoint now_{seconds(1000)};
 };
 
@@ -67,6 +76,15 @@ TEST_F(StallDetectorTest, StallBetweenTwoCallersNamesBothAfterTheTimeOut) {
   const std::string text = found(2);
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700 cannot reach each other"), std::string::npos) << text;
   EXPECT_NE(text.find("call #7"), std::string::npos) << text;
+}
+
+TEST_F(StallDetectorTest, AMemberThatSendsNoHeartbeatsIsNotBlamed) {
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
+  heartbeat(kServer, 0, 7, 1);
+  silent_ = 1;
+  EXPECT_EQ(found(3600), "");
+  silent_ = Heartbeat::kNobody;
+  EXPECT_NE(found(2), "");
 }
 
 TEST_F(StallDetectorTest, MissingAnswerNamesTheIdleOwner) {

@@ -1,0 +1,62 @@
+#include "src/comm/progress/server_recovery.h"
+
+#include <algorithm>
+
+#include "src/base/format.h"
+#include "src/base/log.h"
+
+namespace bps {
+
+Status ServerRecovery::recover(const ServerLost& loss, const Calls& calls, DataPlane* plane, net::Waiter& waiter) {
+  const Roster& roster = session_.control.roster();
+  const auto start = Deadline::Clock::now();
+  const Deadline deadline = Deadline::in(std::chrono::milliseconds(roster.settings.timeoutMs));
+  const size_t endpoint = roster.machines.size() + loss.server;
+  lost_[loss.server] = true;
+  DataPlane::EndedLane lane;
+  if (plane != nullptr) lane = BPS_TRY(plane->endLane(endpoint, [&](net::Comm& comm) { waiter.remove(comm); }));
+  Result<Recovery> agreed = agree(calls, plane, lane, deadline);
+  if (!agreed.ok() && !calls.unfinished) return {};  // the other ranks have ended
+  Recovery recovery = BPS_TRY(std::move(agreed));
+  if (recovery.rankLeft) return {};  // the CallScheduler fails calls that wait for a rank that has left
+  changes_.push_back({recovery.firstCall, BPS_TRY(weightsWithout(roster, lost_))});
+  if (plane != nullptr) {
+    BPS_TRY(plane->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline));
+    Status added;
+    plane->lane(endpoint).forEachComm([&](net::Comm& comm) {
+      if (added.ok()) added = waiter.add(comm);
+    });
+    BPS_TRY(std::move(added));
+  }
+  log(loss, std::chrono::duration<double>(Deadline::Clock::now() - start).count());
+  return {};
+}
+
+Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane* plane, const DataPlane::EndedLane& lane,
+                                       Deadline deadline) const {
+  RecoveryItem item;
+  item.callsBegun = calls.begun;
+  item.drivesRail = plane != nullptr;
+  item.retired = lane.remains.retired;
+  if (plane != nullptr) item.handles = lane.mesh->handles();
+  const std::vector<Blob> items = BPS_TRY(session_.control.gatherForRecovery(encode(item), deadline));
+  return agreeOnRecovery(items, session_.control.roster(), session_.control.rank(), session_.plan.depth);
+}
+
+// Only rank 0 warns, so that a large job does not warn a thousand times.
+void ServerRecovery::log(const ServerLost& loss, double seconds) const {
+  const Roster& roster = session_.control.roster();
+  const std::string text = fmt::format(
+      "{} is lost, and the calls go on without it: {}. The change took {:.0f} ms; {} of {} servers are left",
+      roster.endpointName(roster.machines.size() + loss.server), loss.why, 1e3 * seconds,
+      std::count(lost_.begin(), lost_.end(), false), roster.servers.size());
+  if (session_.control.rank() == 0) logWarn(Subsystem::kColl, "{}", text);
+  else logInfo(Subsystem::kColl, "{}", text);
+}
+
+void ServerRecovery::beforeCall(uint64_t call, Cutter& cutter) {
+  for (; !changes_.empty() && changes_.front().firstCall <= call; changes_.pop_front())
+    cutter.setWeights(changes_.front().weights);
+}
+
+}  // namespace bps

@@ -1,0 +1,37 @@
+// Suspicions: the members whose data connections broke, until the hub has direct evidence or stops waiting for it. The
+// Suspicions belong to the Hub, and only the control thread uses them.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/deadline.h"
+
+namespace bps {
+
+struct Suspicion {
+  size_t member = 0;  // kNoMember or a larger number than any member's if no member is named
+  std::string text;
+};
+
+class Suspicions {
+ public:
+  // Suspects the member until `deadline`, unless it is suspected already.
+  void add(Suspicion suspicion, Deadline deadline);
+  void remove(size_t member);
+  void clear() { waiting_.clear(); }
+  // Returns a suspicion whose deadline has passed, and removes it. While the heartbeats of a member are missing, its
+  // suspicion waits longer, because its silence would be direct evidence.
+  std::optional<Suspicion> takeDue(const std::function<bool(size_t member)>& missesHeartbeats);
+  Deadline deadline() const;
+
+ private:
+  struct Waiting {
+    Suspicion suspicion;
+    Deadline deadline;
+  };
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace bps

@@ -1,0 +1,222 @@
+"""Runs jobs on this machine and injects faults at random times. After each run, either all ranks have right values, or
+all ranks have ended in time with an error that names a culprit. Nothing may be left behind.
+
+campaign.py BUILD [--runs N] [--seed S] [--verbose]     run i has the seed S + i, which reproduces it
+"""
+import argparse
+import collections
+import glob
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TIMEOUT = 4  # BPS_TIMEOUT
+SERVER_TIMEOUT = 1
+RUN_SECONDS = 90
+ERRORS = re.compile(r"rank \d+ \(|server 127\.")
+
+
+class Failed(Exception):
+    pass
+
+
+def free_port():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
+
+class Job:
+    """The processes of one run."""
+
+    def __init__(self, build, folder, rng, plugin):
+        self.build, self.folder, self.rng, self.plugin = build, folder, rng, plugin
+        self.machines = rng.randint(2, 4)
+        self.per_machine = rng.choice([1, 1, 1, 2])
+        self.servers = rng.randint(1, 3)
+        self.key = os.path.join(folder, "key")
+        with open(os.open(self.key, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(os.urandom(32))
+        self.rank_processes, self.server_processes, self.addresses = [], [], []
+
+    def environment(self, spec="", **more):
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("BPS_", "NCCL_"))}
+        env.update(BPS_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1", BPS_TIMEOUT=str(TIMEOUT), BPS_KEY_FILE=self.key,
+                   BPS_SERVER_TIMEOUT=str(SERVER_TIMEOUT), **more)
+        if self.plugin:
+            env.update(BPS_NET_PLUGIN=os.path.join(self.build, "tests", "libnccl-net-fault.so"),
+                       FAULT_PLUGIN_SPEC=spec, FAULT_PLUGIN_SEED=str(self.rng.randrange(1 << 30)))
+        return env
+
+    def start(self, name, words, env):
+        out = open(os.path.join(self.folder, name + ".out"), "wb")
+        err = open(os.path.join(self.folder, name + ".err"), "wb")
+        with out, err:
+            return subprocess.Popen(words, stdout=out, stderr=err, env=env)
+
+    def text(self, name):
+        with open(os.path.join(self.folder, name), errors="replace") as file:
+            return file.read()
+
+    def start_servers(self, specs):
+        for j in range(self.servers):
+            name = f"server{j}"
+            self.server_processes.append(self.start(
+                name, [os.path.join(self.build, "bin", "bps-server"), "--listen", "127.0.0.1:0"],
+                self.environment(specs.get(j, ""))))
+            until = time.monotonic() + 10
+            while not (found := re.search(r"^listening on (\S+)", self.text(name + ".out"), re.M)):
+                if time.monotonic() > until:
+                    raise Failed(f"{name} does not listen")
+                time.sleep(0.02)
+            self.addresses.append(found[1])
+
+    def start_ranks(self, options, harmless):
+        root = f"127.0.0.1:{free_port()}"
+        ranks = self.machines * self.per_machine
+        for rank in range(ranks):
+            env = self.environment(harmless, BPS_RANK=str(rank), BPS_NRANKS=str(ranks), BPS_ROOT=root,
+                                   BPS_HOSTID=f"machine{rank // self.per_machine}", BPS_SERVERS=",".join(self.addresses))
+            if self.rng.random() < 0.3:
+                env["NCCL_SHM_DISABLE"] = "1"
+            self.rank_processes.append(self.start(
+                f"rank{rank}", [os.path.join(self.build, "bin", "bps-perf"), *options], env))
+
+    def end(self):
+        for process in self.rank_processes + self.server_processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+
+def options(rng):
+    least = rng.choice(["8", "1K", "100K", "1M"])
+    most = {"8": "64K", "1K": "256K", "100K": "12800K", "1M": "32M"}[least]
+    return ["-b", least, "-e", most, "-f", str(rng.choice([2, 4])), "-n", str(rng.randint(5, 30)), "-w", "1", "-c", "1",
+            "-N", str(rng.randint(1, 3)), "-d", rng.choice(["float", "half", "bfloat16", "int32", "double", "uint8"]),
+            "-o", rng.choice(["sum", "sum", "max", "avg"])]
+
+
+def inject(job, rng, log):
+    """Injects faults while the job runs. Returns the ranks that were killed."""
+    killed = set()
+    for _ in range(rng.randint(1, job.servers + 1)):
+        time.sleep(rng.random() * 0.8)
+        kind = rng.choices(["kill server", "stop server", "stop and continue server", "kill rank"], [6, 2, 2, 1])[0]
+        log.append(kind)
+        if kind == "kill rank":
+            rank = rng.randrange(len(job.rank_processes))
+            if job.rank_processes[rank].poll() is None:
+                job.rank_processes[rank].kill()
+                killed.add(rank)
+            continue
+        server = job.server_processes[rng.randrange(job.servers)]
+        if server.poll() is not None:
+            continue
+        server.send_signal(signal.SIGKILL if kind == "kill server" else signal.SIGSTOP)
+        if kind == "stop and continue server":
+            time.sleep(rng.choice([0.3, SERVER_TIMEOUT + 0.5]))
+            server.send_signal(signal.SIGCONT)
+    return killed
+
+
+def run(build, seed, outcomes, verbose):
+    rng = random.Random(seed)
+    folder = tempfile.mkdtemp(prefix="bps-campaign-")
+    job = Job(build, folder, rng, plugin=rng.random() < 0.5)
+    log = []
+    before = len(glob.glob("/dev/shm/bps*"))
+    try:
+        specs, harmless = {}, ""
+        if job.plugin:
+            harmless = rng.choice(["", "delay:p=0.05,us=2000", "busy:p=0.3", "slow:p=0.5,polls=100;delay:p=0.02,us=500"])
+            if rng.random() < 0.5:
+                fault = rng.choice(["disconnect:bytes=9M", "disconnect:requests=2000,oneside=1", "fail:test=20000",
+                                    "lose:at=3000", "fail:isend=3000"])
+                specs[rng.randrange(job.servers)] = fault
+                log.append("plugin of a server: " + fault.split(":")[0])
+        job.start_servers(specs)
+        job.start_ranks(options(rng), harmless)
+        until = time.monotonic() + 20
+        while not re.search(r"^ +\d+ +\d+ ", job.text("rank0.out"), re.M) and time.monotonic() < until:
+            if job.rank_processes[0].poll() is not None:
+                break
+            time.sleep(0.02)
+        killed = inject(job, rng, log)
+        outcome = judge(job, killed)
+    except Failed as failed:
+        raise Failed(f"seed {seed}: {failed}\n{job.machines} machines of {job.per_machine} ranks, {job.servers} servers; "
+                     f"faults: {', '.join(log)}\n{tails(job)}") from None
+    finally:
+        job.end()
+        if not sys.exc_info()[0]:
+            shutil.rmtree(folder)
+    if (after := len(glob.glob("/dev/shm/bps*"))) > before:
+        raise Failed(f"seed {seed}: {after - before} segments remain in /dev/shm")
+    for what in sorted(set(log)):
+        outcomes[what, outcome] += 1
+    if verbose:
+        print(f"  seed {seed}: {', '.join(log)}: {outcome}", flush=True)
+
+
+def judge(job, killed):
+    until = time.monotonic() + RUN_SECONDS
+    for rank, process in enumerate(job.rank_processes):
+        try:
+            process.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise Failed(f"rank {rank} hangs") from None
+    living = [rank for rank in range(len(job.rank_processes)) if rank not in killed]
+    codes = [job.rank_processes[rank].returncode for rank in living]
+    if not any(codes):
+        if not killed and not re.search(r"^# Out of bounds values : 0 OK", job.text("rank0.out"), re.M):
+            raise Failed("rank 0 does not confirm the values")
+        return "right values"
+    for rank in living:
+        output = job.text(f"rank{rank}.out") + job.text(f"rank{rank}.err")
+        rows = [line.split() for line in output.splitlines() if re.match(r" +\d+ +\d+ ", line)]
+        if any(row[column] not in ("0", "N/A") for row in rows if len(row) == 13 for column in (8, 12)):
+            raise Failed(f"rank {rank} has wrong values")
+        if job.rank_processes[rank].returncode != 0 and not ERRORS.search(output):
+            raise Failed(f"rank {rank} names no culprit")
+    if 0 in codes and not killed:
+        raise Failed(f"some ranks failed and others did not: {codes}")
+    if not killed:
+        raise Failed("only servers had faults, but the calls failed")
+    return "named error on all"
+
+
+def tails(job):
+    names = [f"rank{rank}" for rank in range(len(job.rank_processes))] + [f"server{j}" for j in range(job.servers)]
+    return "\n".join(f"-- {name} ({job.folder})\n" + "\n".join(
+        (job.text(name + ".err") or job.text(name + ".out")).splitlines()[-4:]) for name in names)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--verbose", action="store_true")
+    given = parser.parse_args()
+    outcomes = collections.Counter()
+    for seed in range(given.seed, given.seed + given.runs):
+        try:
+            run(os.path.realpath(given.build), seed, outcomes, given.verbose)
+        except Failed as failed:
+            sys.exit(f"FAILED: {failed}")
+    print(f"{'fault':40} {'outcome':24} runs")
+    for (fault, outcome), count in sorted(outcomes.items()):
+        print(f"{fault:40} {outcome:24} {count:4}")
+
+
+if __name__ == "__main__":
+    main()
