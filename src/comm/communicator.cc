@@ -237,7 +237,7 @@ Status Communicator::finalize() {
   auto pause = std::chrono::microseconds(20);
   const ProgressEngine& engine = *progressThread_->engine();
   // The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
-  while (!engine.drained() && !engine.hasEnded()) {
+  while ((!engine.drained() || state_.losses.pending()) && !engine.hasEnded()) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }

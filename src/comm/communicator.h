@@ -127,6 +127,7 @@ class Communicator {
   const Membership membership_;
   const std::shared_ptr<Doorbell> bell_;  // wakes the progress thread
   CommunicatorFailure failure_;
+  State state_;  // declared before the members whose threads use it
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<CudaBackend> cuda_;  // null if all buffers are in host memory
   std::unique_ptr<ProgressThread> progressThread_;
@@ -134,7 +135,6 @@ class Communicator {
   uint64_t nextCall_ = 0;  // number of the next call; equal on all ranks, because all ranks make the same calls
   uint32_t history_ = 0;   // history of the next call, see CallInfo
   size_t probeBytes_ = 0;  // total size of the calls that measured the network
-  State state_;
 };
 
 }  // namespace bps

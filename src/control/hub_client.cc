@@ -50,6 +50,12 @@ void HubClient::refuseOp(ControlOp kind) {
   events_.answered(kind, failure(Code::kRemote, "{}: {}, the hub, has left", controlOpName(kind), roster_.rankName(0)));
 }
 
+// After the goodbye of the hub or of this rank, no result comes any more.
+void HubClient::refusePendingOps() {
+  for (size_t kind = 0; kind < kControlOps; ++kind)
+    if (std::exchange(pending_[kind], std::nullopt)) refuseOp(static_cast<ControlOp>(kind));
+}
+
 void HubClient::report(Status failure) {
   if (eventsDone_) return;
   if (state_ != State::kRunning) return fail(failure);
@@ -75,6 +81,7 @@ void HubClient::holdFailure(size_t member, Status failure) {
 }
 
 void HubClient::leave() {
+  refusePendingOps();
   eventsDone_ = true;
   heldFailures_.clear();
   if (state_ != State::kRunning) return finish();
@@ -288,8 +295,7 @@ void HubClient::handleGoodbye() {
   hub_.reset();
   memberLeft(0);
   events_.hubLeft();
-  for (size_t kind = 0; kind < kControlOps; ++kind)
-    if (std::exchange(pending_[kind], std::nullopt)) refuseOp(static_cast<ControlOp>(kind));
+  refusePendingOps();
   std::erase_if(heldFailures_, [](const HeldFailure& own) { return own.member != kNoMember; });
   if (!heldFailures_.empty()) fail(heldFailures_.front().failure.clone());
 }

@@ -63,6 +63,7 @@ class HubClient final : public ControlNode {
   };
 
   void refuseOp(ControlOp kind);
+  void refusePendingOps();
   Status advance(const PollSet& set);
   Status askRendezvous(const PollSet& set);
   Status dialHub(const PollSet& set);

@@ -236,7 +236,7 @@ Result<bool> DataPlane::step() {
   for (const size_t endpoint : sendOrder_)
     if (Lane& lane = *lanes_[endpoint]; !lane.idle()) {
       Result<bool> stepped = lane.step(oldest);
-      mergeOutcome(std::move(stepped), lane.failedMachine().value_or(endpoint));
+      mergeOutcome(std::move(stepped), lane.failedEndpoint(endpoint));
     }
   if (!broken.ok()) return broken;
   return moved;
@@ -256,7 +256,7 @@ std::optional<EndpointWait> DataPlane::checkWait() {
     const std::optional<uint64_t> call = lane.checkWait(spec_.control.roster().waitReportTime());
     if (lane.oldestRound() >= furthestBehind || !(endpoint == self_ ? served.has_value() : call.has_value())) continue;
     furthestBehind = lane.oldestRound();
-    waits = endpoint == self_ ? *served : EndpointWait{*call, lane.awaitedMachine().value_or(endpoint)};
+    waits = endpoint == self_ ? *served : EndpointWait{*call, lane.awaitedEndpoint(endpoint)};
   }
   if (!waits || (exchange && exchange->call < waits->call)) return exchange ? exchange : served;
   return waits;

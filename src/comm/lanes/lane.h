@@ -56,9 +56,11 @@ class Lane {
   // Ends a lane whose owner is lost. Afterwards the lane may only be destroyed. Only a lane to another
   // machine whose chunks are all in host memory leaves anything.
   virtual std::optional<LaneRemains> takeRemains() { return {}; }
-  // The machine whose connection broke or whose data the lane awaits, if it is not the owner.
-  virtual std::optional<size_t> failedMachine() const { return {}; }
-  virtual std::optional<size_t> awaitedMachine() const { return {}; }
+  // After a failure of step() on the lane to `owner`, the endpoint whose connection broke; empty after
+  // any other failure.
+  virtual std::optional<size_t> failedEndpoint(size_t owner) const { return owner; }
+  // The endpoint whose data the lane to `owner` awaits.
+  virtual size_t awaitedEndpoint(size_t owner) const { return owner; }
   // Registers a region of GPU memory, so that the lane can carry chunks in this region. Fails if
   // the lane cannot carry chunks in GPU memory or cannot access the region before the deadline. A
   // failure leaves the lane unchanged.

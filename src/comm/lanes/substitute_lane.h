@@ -18,8 +18,8 @@ class SubstituteLane final : public Lane {
   bool idle() const override { return waiting_.empty() && path_->idle(); }
   void forEachComm(const std::function<void(net::Comm&)>& use) override { path_->forEachComm(use); }
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
-  std::optional<size_t> failedMachine() const override { return path_->failedMachine(); }
-  std::optional<size_t> awaitedMachine() const override { return awaited_; }
+  std::optional<size_t> failedEndpoint(size_t) const override { return path_->failedMachine(); }
+  size_t awaitedEndpoint(size_t owner) const override { return awaited_.value_or(owner); }
 
  private:
   std::unique_ptr<ExchangePath> path_;

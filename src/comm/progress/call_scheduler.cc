@@ -43,7 +43,10 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
 Result<bool> CallScheduler::step() {
   bool moved = false;
   if (session_.losses.pending())
-    for (const ServerLost& loss : session_.losses.takeAll()) BPS_TRY(recover(loss));
+    for (const ServerLost& loss : session_.losses.all()) {
+      BPS_TRY(recover(loss));
+      session_.losses.handled();
+    }
   // Admits calls in call order, which is the same on every rank. A call that waits for its stream
   // delays the calls behind it.
   while (!queued_.empty() && queued_.front()->position->mayStart()) {

@@ -20,11 +20,16 @@ class ServerLosses {
     pending_.store(true, std::memory_order_release);
   }
   bool pending() const { return pending_.load(std::memory_order_acquire); }
-  // Returns the losses in the order of add().
-  std::vector<ServerLost> takeAll() {
+  // Returns the losses that are pending, in the order of add(). They stay pending until handled().
+  std::vector<ServerLost> all() const {
     MutexLock lock(mutex_);
-    pending_.store(false, std::memory_order_relaxed);
-    return std::exchange(losses_, {});
+    return losses_;
+  }
+  // The first loss is no longer pending.
+  void handled() {
+    MutexLock lock(mutex_);
+    losses_.erase(losses_.begin());
+    pending_.store(!losses_.empty(), std::memory_order_release);
   }
 
   // The reason of the latest loss; empty if no server is lost.

@@ -21,7 +21,8 @@ Status ServerRecovery::recover(const ServerLost& loss, const Calls& calls, DataP
   if (recovery.rankLeft) return {};  // the CallScheduler fails calls that wait for a rank that has left
   changes_.push_back({recovery.firstCall, BPS_TRY(weightsWithout(roster, lost_))});
   if (plane != nullptr) {
-    BPS_TRY(plane->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline));
+    const Status replaced = plane->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline);
+    if (!replaced.ok()) return calls.unfinished ? replaced.clone() : Status();  // another rank has ended
     Status added;
     plane->lane(endpoint).forEachComm([&](net::Comm& comm) {
       if (added.ok()) added = waiter.add(comm);

@@ -67,15 +67,11 @@ void Hub::registerWithRendezvous(const Address& hub) {
 
 void Hub::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
   pause_.update();
+  if (state_ == State::kLeaving || state_ == State::kOver) return refuseOwnOp(kind);
   if (state_ != State::kRunning) return;
   const uint32_t number = ownOpNumbers_[static_cast<size_t>(kind)]++;
   const Status status = addOpInput(0, ControlOpInput{kind, number, remainingMs(deadline), std::move(blobs)});
   if (!status.ok()) fail(status);
-}
-
-void Hub::report(Status failure) {
-  pause_.update();
-  fail(failure);
 }
 
 void Hub::suspect(size_t member, std::string text) {
@@ -89,6 +85,7 @@ void Hub::leave() {
   if (state_ == State::kRunning) {
     broadcast(MessageType::kGoodbye, {});
     state_ = State::kLeaving;
+    refuseOwnOps();
     return;
   }
   if (state_ != State::kLeaving) events_.leaveDone();
@@ -254,7 +251,8 @@ Status Hub::addOpInput(size_t member, ControlOpInput part) {
     refuseSplit(member, part.number, "the other ranks have waited BPS_TIMEOUT for this one");
     return {};
   }
-  BPS_TRY(ops_->add(member, std::move(part)));
+  if (const Status added = ops_->add(member, std::move(part)); !added.ok())
+    return Status(mayLose(member) ? Code::kRemote : added.code(), added.message());
   for (size_t gone : ops_->participants(kind)) {
     if (!members_[gone].left) continue;
     const std::optional<std::string> absent = ops_->missingInputText(gone);
@@ -300,9 +298,11 @@ Status Hub::memberLeft(size_t member) {
 // If a server suspects a rank, the communicator can go on without the server. A suspicion that names no member becomes
 // the communicator's failure unless direct evidence arrives.
 Status Hub::addSuspicion(size_t from, const Suspect& suspect) {
-  const size_t member = mayLose(from) ? from : std::min<size_t>(suspect.member, members_.size());
+  const size_t suspected = std::min<size_t>(suspect.member, members_.size());
+  if (suspected < members_.size() && members_[suspected].left) return {};
+  const size_t member = mayLose(from) ? from : suspected;
   if (member < members_.size() && members_[member].left) return {};
-  suspicions_.add({member, suspect.text}, Deadline::in(suspicionWindow(roster_.settings.timeoutMs)));
+  suspicions_.add({member, suspected, suspect.text}, Deadline::in(suspicionWindow(roster_.settings.timeoutMs)));
   return {};
 }
 
@@ -329,6 +329,7 @@ Status Hub::checkStalls() {
   for (size_t member = 1; member < members_.size(); ++member)
     if (const Link* link = members_[member].link.get())
       stalls_->onHeartbeat(member, link->heartbeat(), link->heartbeats());
+  if (lost_ > ops_->number(ControlOp::kRecovery)) stalls_->restart(Deadline::Clock::now());  // nothing moves now
   const std::optional<StallDetector::Stall> stall = stalls_->check(Deadline::Clock::now());
   if (!stall) return {};
   return lose(mayLose(stall->member) ? stall->member : stall->awaited, stall->failure);
@@ -394,7 +395,5 @@ void Hub::broadcast(MessageType type, const Blob& payload, size_t except) {
   for (size_t member = 0; member < members_.size(); ++member)
     if (member != except && members_[member].link) members_[member].link->send(type, payload);
 }
-
-bool Hub::isFlushed() const { return state_ != State::kFailed && state_ != State::kLeaving; }
 
 }  // namespace bps

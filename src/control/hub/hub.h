@@ -67,7 +67,10 @@ class Hub final : public ControlNode {
   static Result<std::unique_ptr<Hub>> create(HubArgs args, ControlNodeEvents& events);
 
   void startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) override;
-  void report(Status failure) override;
+  void report(Status failure) override {
+    pause_.update();
+    fail(failure);
+  }
   void suspect(size_t member, std::string text) override;
   void leave() override;
   void setHeartbeat(const Heartbeat& heartbeat) override {
@@ -75,7 +78,7 @@ class Hub final : public ControlNode {
   }
   void watch(PollSet& set) const override;
   void step(const PollSet& set) override;
-  bool isFlushed() const override;
+  bool isFlushed() const override { return state_ != State::kFailed && state_ != State::kLeaving; }
 
  private:
   enum class State { kJoining, kOpening, kRunning, kFailed, kLeaving, kOver };
@@ -98,6 +101,13 @@ class Hub final : public ControlNode {
   Status handle(size_t member, const Frame& frame);
   Status addOpInput(size_t member, ControlOpInput part);
   void finishOp(ControlOp kind);
+  // refuseOwnOp() ends an operation of rank 0 that cannot complete because rank 0 has left. refuseOwnOps() ends all
+  // that wait for other members.
+  void refuseOwnOp(ControlOp kind) { events_.answered(kind, Status(Code::kRemote, "rank 0, the hub, has left")); }
+  void refuseOwnOps() {
+    for (size_t kind = 0; kind < kControlOps; ++kind)
+      if (ownOpNumbers_[kind] > ops_->number(static_cast<ControlOp>(kind))) refuseOwnOp(static_cast<ControlOp>(kind));
+  }
   void refuseSplit(size_t rank, uint32_t number, const std::string& why);
   Status memberLeft(size_t member);
   Status addSuspicion(size_t from, const Suspect& suspect);

@@ -47,20 +47,32 @@ std::chrono::milliseconds StallDetector::stallTime(size_t member, size_t awaited
   return 2 * std::chrono::milliseconds(roster_.settings.timeoutMs) - roster_.waitReportTime();
 }
 
+void StallDetector::restart(TimePoint now) {
+  for (MemberState& member : members_) member.since = now;
+}
+
+// If heartbeats of a member are missing, the time before the next one does not count.
+void StallDetector::noteHeartbeats(TimePoint now) {
+  const std::chrono::milliseconds interval(roster_.settings.timeoutMs / 10);
+  for (MemberState& member : members_) {
+    if (now - member.heardAt > interval + interval / 2) member.steadySince = now;
+    if (member.heartbeats != member.heartbeatsSeen) member.heardAt = now;
+    member.heartbeatsSeen = member.heartbeats;
+  }
+}
+
 std::optional<StallDetector::Stall> StallDetector::check(TimePoint now) {
+  noteHeartbeats(now);
   for (size_t m = 0; m < members_.size(); ++m) {
     MemberState& member = members_[m];
     const Heartbeat stalled = isWaiting(m) && isStalled(m) ? member.reported : Heartbeat();
     const bool waits = stalled.waitsFor != Heartbeat::kNobody;
-    if (!waits || !member.stalled.sameWait(stalled)) {
-      member.since = now;
-      member.heartbeatsAtStart = member.heartbeats;
-      if (waits) member.awaitedHeartbeatsAtStart = members_[stalled.waitsFor].heartbeats;
-    }
+    if (!waits || !member.stalled.sameWait(stalled)) member.since = now;
     member.stalled = stalled;
-    if (!waits || now - member.since < stallTime(m, stalled.waitsFor)) continue;
-    if (member.heartbeats == member.heartbeatsAtStart) continue;
-    if (members_[stalled.waitsFor].heartbeats == member.awaitedHeartbeatsAtStart) continue;
+    if (!waits) continue;
+    const MemberState& awaited = members_[stalled.waitsFor];
+    const TimePoint start = std::max({member.since, member.steadySince, awaited.steadySince});
+    if (now - start < stallTime(m, stalled.waitsFor)) continue;
     const std::chrono::duration<double> waited = now - member.since + roster_.waitReportTime();
     return Stall{m, stalled.waitsFor,
                  failure(Code::kRemote,

@@ -4,9 +4,9 @@
 // call. If the awaited member has not begun the call, the wait is no failure, however long it takes. If the awaited
 // member has begun the call and does not wait for a third member, its data should have arrived. If this state lasts,
 // the two members cannot reach each other. It must last until two ranks have waited 2 BPS_TIMEOUT for each other, and
-// for another waitReportTime() if one of the two members is a server, which the communicator can do without. Both
-// members must have sent heartbeats meanwhile, so that a process that was stopped is not blamed. The StallDetector
-// works for any transport, even for a transport that never reports an error.
+// for another waitReportTime() if one of the two members is a server, which the communicator can do without. This
+// time counts only while the heartbeats of both members arrive, so that a process that was stopped is not blamed. The
+// StallDetector works for any transport, even for a transport that never reports an error.
 //
 // The StallDetector does no I/O and belongs to the Hub. Only the control thread uses the StallDetector.
 #pragma once
@@ -39,20 +39,23 @@ class StallDetector {
     size_t member, awaited;
     Status failure;
   };
-  // Call check() regularly.
+  // Call check() at least once between two heartbeats.
   std::optional<Stall> check(TimePoint now);
+  // Forgets since when members have been stalled.
+  void restart(TimePoint now);
 
  private:
   struct MemberState {
-    Heartbeat reported, stalled;  // `stalled` is the heartbeat of the current stall, if there is one
-    uint64_t heartbeats = 0;
+    Heartbeat reported, stalled;                  // `stalled` is the heartbeat of the current stall, if there is one
+    uint64_t heartbeats = 0, heartbeatsSeen = 0;  // at present, and in the last check()
     TimePoint since{};
-    uint64_t heartbeatsAtStart = 0, awaitedHeartbeatsAtStart = 0;  // when the current stall began
+    TimePoint heardAt{}, steadySince{};  // the latest heartbeat, and the end of the latest gap between heartbeats
   };
 
   bool isWaiting(size_t member) const;
   bool hasBegun(size_t member, uint64_t call) const;
   bool isStalled(size_t member) const;
+  void noteHeartbeats(TimePoint now);
   std::chrono::milliseconds stallTime(size_t member, size_t awaited) const;
 
   const Roster& roster_;

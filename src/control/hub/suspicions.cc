@@ -18,13 +18,15 @@ void Suspicions::add(Suspicion suspicion, Deadline deadline) {
 }
 
 void Suspicions::remove(size_t member) {
-  std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.suspicion.member == member; });
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    return waiting.suspicion.member == member || waiting.suspicion.suspected == member;
+  });
 }
 
 std::optional<Suspicion> Suspicions::takeDue(const std::function<bool(size_t member)>& missesHeartbeats) {
   for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
     if (!waiting->deadline.passed()) continue;
-    if (missesHeartbeats(waiting->suspicion.member)) {
+    if (missesHeartbeats(waiting->suspicion.member) || missesHeartbeats(waiting->suspicion.suspected)) {
       waiting->deadline = Deadline::in(kRecheck);
       continue;
     }

@@ -11,7 +11,8 @@
 namespace bps {
 
 struct Suspicion {
-  size_t member = 0;  // kNoMember or a larger number than any member's if no member is named
+  size_t member = 0;     // the member to blame; larger than any member's number if none is named
+  size_t suspected = 0;  // the member that was suspected; another one if a server has suspected a rank
   std::string text;
 };
 
@@ -19,10 +20,11 @@ class Suspicions {
  public:
   // Suspects the member until `deadline`, unless it is suspected already.
   void add(Suspicion suspicion, Deadline deadline);
+  // Removes the suspicions with this member.
   void remove(size_t member);
   void clear() { waiting_.clear(); }
-  // Returns a suspicion whose deadline has passed, and removes it. While the heartbeats of a member are missing, its
-  // suspicion waits longer, because its silence would be direct evidence.
+  // Returns a suspicion whose deadline has passed, and removes it. While the heartbeats of one of its members are
+  // missing, a suspicion waits longer, because the silence of this member would be direct evidence.
   std::optional<Suspicion> takeDue(const std::function<bool(size_t member)>& missesHeartbeats);
   Deadline deadline() const;
 

@@ -108,6 +108,7 @@ TEST_F(ServerAndHostileHub, LaterProposalOpensWhenTheEarlierOneIsClosed) {
   send(peer, MessageType::kOpenJob, encode(OpenJob{3, 2, encode(rosterOf(99))}));
   EXPECT_TRUE(server_.runner.waitEmpty(1));
   EXPECT_EQ(server_.runner.opened(), 1);
+  std::this_thread::sleep_for(200ms);  // both proposals reach the session before the first job is closed
   server_.runner.reportClosed();
   const Frame frame = nextFrame(*peer.socket);
   ASSERT_EQ(frame.header.type, MessageType::kJobOpened);
