@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "src/comm/local/machine/machine_plan.h"
+#include "src/comm/startup/probe_times.h"
 #include "src/interpose/negotiation/capabilities.h"
+#include "src/plan/job_plan.h"
 #include "src/plan/rails.h"
 #include "src/plan/tuning.h"
 #include "src/wire/split_request.h"
