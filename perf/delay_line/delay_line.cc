@@ -14,7 +14,7 @@
 namespace bps::perf {
 namespace {
 
-// What an epoll event reports: 2 * link for the host's device of a link, 2 * link + 1 for the port.
+// An epoll event reports 2 * link for the host's device of a link, and 2 * link + 1 for the port.
 constexpr uint64_t kTimer = UINT64_MAX, kCommands = UINT64_MAX - 1;
 
 // A device is read this many times in a turn, so that no device delays the others for long.

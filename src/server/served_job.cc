@@ -63,18 +63,10 @@ Status ServedJob::build(Rail& rail) {
     net::PeerConnections link = rail.mesh->take(m);
     lanes[m] = {std::move(link.pushIn), std::move(link.answerOut)};
   }
-  ServiceSpec spec;
-  spec.machines = machines;
+  ServiceSpec spec(Summation::of(spec_.roster, env_.reduceThreads));
   spec.order = answerOrder(plan_.weights, spec_.endpoint, machines);
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
-  spec.checksum = spec_.roster.settings.checksum;
-  spec.ranks = spec_.roster.ranks.size();
-  for (const Machine& machine : spec_.roster.machines) spec.summed.push_back(machine.ranks.size() > 1);
-  spec.reduceThreads = env_.reduceThreads;
-  spec.waitReportTime = spec_.roster.waitReportTime();
-  spec.waitLogTime = std::chrono::milliseconds(spec_.roster.settings.timeoutMs);
-  spec.nameOf = [this](size_t machine) { return spec_.roster.endpointName(machine); };
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
 }

@@ -35,6 +35,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/deadline.h"
@@ -43,29 +44,18 @@
 #include "src/service/answer_sender.h"
 #include "src/service/contribution_receiver.h"
 #include "src/service/round.h"
+#include "src/service/summation.h"
 
 namespace bps {
 
-struct ServiceSpec {
-  size_t machines = 0;
+struct ServiceSpec : Summation {
+  explicit ServiceSpec(Summation sums = {}) : Summation(std::move(sums)) {}
+
   std::optional<size_t> local;  // the machine that this service runs in
   // The order in which the machines get their answers (plan/send_order.h). Empty means 0, 1, 2...
   std::vector<size_t> order;
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  uint64_t ranks = 0;        // number of ranks on all machines
-  std::vector<bool> summed;  // for each machine, whether it contributes the sum of several ranks
-  bool checksum = false;     // every chunk carries a checksum, see DataHeader
-  int reduceThreads = 1;
-  // After these times without progress, checkWait() reports a round and logs its call.
-  std::chrono::milliseconds waitReportTime{10000}, waitLogTime{10000};
-  std::function<std::string(size_t machine)> nameOf;  // returns the machine's name for messages
-};
-
-// A call that waits, and the endpoint for which it waits.
-struct EndpointWait {
-  uint64_t call = 0;
-  size_t endpoint = 0;
 };
 
 // A chunk of the local machine. `source` and `target` must stay valid until retired() is greater

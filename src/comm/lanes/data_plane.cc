@@ -17,12 +17,6 @@ namespace {
 // data visible in GPU memory and takes microseconds.
 constexpr std::chrono::milliseconds kFlushTimeout(500);
 
-std::vector<bool> summedMachines(const Roster& roster) {
-  std::vector<bool> summed;
-  for (const Machine& machine : roster.machines) summed.push_back(machine.ranks.size() > 1);
-  return summed;
-}
-
 }  // namespace
 
 DataPlane::DataPlane(const DataPlaneSpec& spec) : spec_(spec) {
@@ -117,38 +111,20 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 
 Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes) {
   const Roster& roster = spec.control.roster();
-  const size_t machines = roster.machines.size();
-  ServiceSpec serviceSpec;
-  serviceSpec.machines = machines;
-  serviceSpec.local = self_;
-  serviceSpec.order = answerOrder(spec.plan.weights, self_, machines);
-  serviceSpec.depth = spec.plan.depth;
-  serviceSpec.maxChunkBytes = spec.plan.limits.maxChunkBytes;
-  serviceSpec.checksum = roster.settings.checksum;
-  serviceSpec.ranks = roster.ranks.size();
-  serviceSpec.summed = summedMachines(roster);
-  serviceSpec.reduceThreads = spec.env.reduceThreads;
-  serviceSpec.waitReportTime = roster.waitReportTime();
-  serviceSpec.waitLogTime = peerTimeout_;
-  serviceSpec.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
-  service_ = BPS_TRY(SumService::create(std::move(serviceSpec), std::move(lanes)));
+  ServiceSpec service(Summation::of(roster, spec.env.reduceThreads));
+  service.local = self_;
+  service.order = answerOrder(spec.plan.weights, self_, roster.machines.size());
+  service.depth = spec.plan.depth;
+  service.maxChunkBytes = spec.plan.limits.maxChunkBytes;
+  service_ = BPS_TRY(SumService::create(std::move(service), std::move(lanes)));
   lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
   return {};
 }
 
 ExchangeSpec DataPlane::exchangeSpec() const {
-  const Roster& roster = spec_.control.roster();
-  ExchangeSpec exchange;
-  exchange.machines = roster.machines.size();
+  ExchangeSpec exchange(Summation::of(spec_.control.roster(), spec_.env.reduceThreads));
   exchange.self = self_;
   exchange.maxChunkBytes = spec_.plan.limits.exchangeChunkBytes;
-  exchange.checksum = roster.settings.checksum;
-  exchange.ranks = roster.ranks.size();
-  exchange.summed = summedMachines(roster);
-  exchange.reduceThreads = spec_.env.reduceThreads;
-  exchange.waitReportTime = roster.waitReportTime();
-  exchange.waitLogTime = peerTimeout_;
-  exchange.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
   return exchange;
 }
 

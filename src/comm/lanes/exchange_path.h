@@ -35,6 +35,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/deadline.h"
@@ -44,20 +45,15 @@
 #include "src/comm/lanes/lane_remains.h"
 #include "src/net/mesh.h"
 #include "src/service/round.h"
-#include "src/service/sum_service.h"
+#include "src/service/summation.h"
 
 namespace bps {
 
-struct ExchangeSpec {
-  size_t machines = 0, self = 0;
+struct ExchangeSpec : Summation {
+  explicit ExchangeSpec(Summation sums = {}) : Summation(std::move(sums)) {}
+
+  size_t self = 0;
   size_t maxChunkBytes = 0;
-  bool checksum = false;     // every contribution carries a checksum
-  uint64_t ranks = 0;        // number of ranks on all machines
-  std::vector<bool> summed;  // for each machine, whether it contributes the sum of several ranks
-  int reduceThreads = 1;
-  // After these times without progress, checkWait() reports a call and logs it.
-  std::chrono::milliseconds waitReportTime{10000}, waitLogTime{10000};
-  std::function<std::string(size_t machine)> nameOf;  // returns the machine's name for messages
   // For the path that takes the place of a lane to a lost server (recovery.h): for each of its first chunks, a machine
   // that has the sum of the chunk. This machine brings the sum in place of its contribution.
   std::vector<size_t> sumHolders;

@@ -1,4 +1,5 @@
-// LaneRemains: what a lane to a lost server leaves to the lane that replaces it (recovery.h).
+// LaneRemains: the chunks and the kept sums of a lane to a lost server. The lane that replaces it takes them over
+// (recovery.h).
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -19,7 +20,6 @@ struct KeptSum {
   std::vector<uint8_t> bytes;
 };
 
-// What a lane to a lost server leaves.
 struct LaneRemains {
   uint64_t retired = 0;               // number of retired chunks
   std::vector<KeptSum> sums;          // of the last chunks that are retired, in order
