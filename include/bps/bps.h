@@ -332,7 +332,8 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  * says where.
  *
  * bpsCommGetAsyncError later reports bpsInvalidUsage if the ranks disagree. bpsCommGetAsyncError
- * reports bpsRemoteError if a rank or server died; the error text names it. */
+ * reports bpsRemoteError if a rank died; the error text names it. If a server died, the calls go on
+ * without it. */
 BPS_API bpsResult_t bpsAllReduce(const void* sendbuff, void* recvbuff, size_t count, bpsDataType_t datatype,
                                  bpsRedOp_t op, bpsComm_t comm, cudaStream_t stream);
 

@@ -207,6 +207,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
+    if not os.path.exists(os.path.join(given.build, "bin", "bps-server")):
+        parser.error(f"BUILD is {given.build}, but there is no {given.build}/bin/bps-server")
+    if given.runs < 1:
+        parser.error(f"--runs is {given.runs}, but at least one run is needed")
     outcomes = collections.Counter()
     for seed in range(given.seed, given.seed + given.runs):
         try:
