@@ -131,7 +131,9 @@ class FaultPlugin : public testing::Test {
       EXPECT_TRUE(text.find("injected") != std::string::npos || text.find("closed") != std::string::npos)
           << spec << ": rank " << rank << ": " << text;
     }
-    EXPECT_LE(unnamed, 1U) << spec << ":\n" << failures(outcomes);
+    // A fault with a probability may hit every rank, and each then reports its own.
+    const size_t culprits = spec.find("p=") == std::string::npos ? 1 : kRanks;
+    EXPECT_LE(unnamed, culprits) << spec << ":\n" << failures(outcomes);
     inject("", seed);
     EXPECT_EQ(failures(run(calls)), "") << "after " << spec;
   }

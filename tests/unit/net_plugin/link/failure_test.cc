@@ -215,7 +215,7 @@ TEST_P(ConnectionFailure, AThousandConnectionsLeakNothing) {
       ASSERT_TRUE(transfers(pair, randomBytes(100, i), 100));
     }
   }
-  EXPECT_EQ(countOpenDescriptors(), before);
+  EXPECT_LE(countOpenDescriptors(), before);        // descriptors of earlier tests may close meanwhile
   EXPECT_LT(countMappings(), mappingsBefore + 20);  // the memory allocator also creates mappings
   EXPECT_LT(::mallinfo2().uordblks, heapBefore + 1000 * sizeof(void*)) << "bytes of the heap";
 }
