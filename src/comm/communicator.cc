@@ -61,8 +61,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   CommunicatorFailure& failure = made->failure_;
   made->control_ = BPS_TRY(ControlPlane::create(env, {membership.id, membership.rank, membership.nRanks, ""},
                                                 {[&failure](const Status& why) { failure.set(why); },
-                                                 [made = made.get()](const ServerLost& loss) {
-                                                   made->state_.losses.add(loss);
+                                                 [made = made.get()](const ServerEvent& event) {
+                                                   made->state_.serverEvents.add(event);
                                                    made->bell_->ring();
                                                  }}));
   return made;
@@ -96,7 +96,7 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, state_.losses, bell_, cuda_.get()}, deadline));
+  progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get()}, deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }
@@ -237,7 +237,7 @@ Status Communicator::finalize() {
   auto pause = std::chrono::microseconds(20);
   const ProgressEngine& engine = *progressThread_->engine();
   // The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
-  while ((!engine.drained() || state_.losses.pending()) && !engine.hasEnded()) {
+  while ((!engine.drained() || state_.serverEvents.pending()) && !engine.hasEnded()) {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }

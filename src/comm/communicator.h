@@ -18,7 +18,7 @@
 #include "src/comm/call/all_reduce_call.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/progress/progress_thread.h"
-#include "src/comm/progress/server_losses.h"
+#include "src/comm/progress/server_events.h"
 #include "src/comm/startup/split.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
@@ -91,7 +91,7 @@ class Communicator {
   Status failure() const { return failure_.get(); }
   // The reason why the calls go on without a server; empty if no server is lost. Any thread may call
   // this method.
-  std::string latestServerLoss() const { return state_.losses.latestReason(); }
+  std::string latestServerLoss() const { return state_.serverEvents.latestLoss(); }
   // True if a stream has reached a call that has not ended yet.
   bool hasCallsInFlight() const { return progressThread_->engine()->hasCallsInFlight(); }
 
@@ -120,7 +120,7 @@ class Communicator {
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;  // no rank has a CUDA device
-    ServerLosses losses;
+    ServerEvents serverEvents;
   };
 
   const Env env_;

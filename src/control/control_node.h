@@ -31,7 +31,7 @@ class ControlNodeEvents {
   virtual void answered(ControlOp kind, Result<std::vector<Blob>> blobs) = 0;
   virtual void failed(const Status& failure) = 0;  // called at most once; after it only leaveDone() may be called
   virtual void memberLeft(size_t member) = 0;
-  virtual void serverLost(const ServerLost& loss) = 0;
+  virtual void serverEvent(const ServerEvent& event) = 0;
   virtual void hubLeft() = 0;
   virtual void leaveDone() = 0;  // leave() has completed
 };
@@ -42,6 +42,7 @@ class ControlNode {
   virtual void startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) = 0;
   virtual void report(Status failure) = 0;
   virtual void suspect(size_t member, std::string text) = 0;
+  virtual void reply(ServerReply reply) = 0;
   virtual void leave() = 0;
   // Sets the content of this rank's next heartbeats. The ControlPlane calls setHeartbeat() before every step().
   virtual void setHeartbeat(const Heartbeat& heartbeat) = 0;

@@ -59,6 +59,7 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
                   timeoutMs(env),           static_cast<uint32_t>(env.rails), env.checksum,
                   serverTimeoutMs(env) / 2};
   hub.servers.required = env.requireServers;
+  hub.serverList = env.servers;
   hub.startError = findServers(env, hub.servers);
   return hub;
 }
@@ -179,6 +180,10 @@ void ControlPlane::suspect(size_t member, const std::string& text) {
 }
 
 void ControlPlane::suspect(const std::string& text) { suspect(kNoMember, text); }
+
+void ControlPlane::reply(const ServerReply& reply) {
+  impl_->mailbox().post([reply](ControlNode& node) { node.reply(reply); });
+}
 
 void ControlPlane::reportCallsStarted(uint64_t calls) { impl_->mailbox().setCallsStarted(calls); }
 void ControlPlane::reportWait(const MemberWait& wait) { impl_->mailbox().setWait(wait); }

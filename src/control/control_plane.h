@@ -48,13 +48,13 @@ class ControlPlane {
   // and must not call the ControlPlane. The FailureSink is not called after this rank has said goodbye. After the hub's
   // goodbye the FailureSink receives only failures that this rank reports itself.
   using FailureSink = std::function<void(Status)>;
-  // The control thread calls the ServerLossSink for each server without which the communicator goes on, in the same
-  // order on all ranks. The ServerLossSink must not block and must not call the ControlPlane. Some thread of every rank
-  // then calls gatherForRecovery() once for each loss, in this order.
-  using ServerLossSink = std::function<void(const ServerLost&)>;
+  // The control thread calls the ServerEventSink for each event of a server, in the same order on all ranks. The
+  // ServerEventSink must not block and must not call the ControlPlane. Some thread of every rank then calls
+  // gatherForRecovery() once for each loss, in this order, and reply() as ServerEvent requires.
+  using ServerEventSink = std::function<void(const ServerEvent&)>;
   struct Sinks {
     FailureSink failure;
-    ServerLossSink serverLost;
+    ServerEventSink serverEvent;
   };
 
   // create() does not block. Call join() next.
@@ -102,6 +102,8 @@ class ControlPlane {
   void suspect(size_t member, const std::string& text);
   // Reports a broken data connection if the culprit is unknown.
   void suspect(const std::string& text);
+  // Replies to an event of a server. Does not block. Any thread may call reply().
+  void reply(const ServerReply& reply);
   // The next two functions set the content of this rank's heartbeats. From the heartbeats the hub finds two members
   // that cannot reach each other. `calls` is the number of calls that this rank has begun. `wait` names the call and
   // the member for which this rank has waited for BPS_TIMEOUT or longer. `wait` is valid until the next reportWait().

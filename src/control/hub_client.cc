@@ -178,7 +178,7 @@ bool HubClient::isExpected(MessageType type) const {
       return isOneOf(type, {MessageType::kRoster, MessageType::kRefusal, MessageType::kFailure});
     case State::kRunning:
     case State::kLeaving:
-      return isOneOf(type, {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kServerLost,
+      return isOneOf(type, {MessageType::kControlOpResult, MessageType::kLeft, MessageType::kServerEvent,
                             MessageType::kGoodbye, MessageType::kFailure});
     default:  // in the other states there is no connection to the hub
       return false;
@@ -202,8 +202,8 @@ Status HubClient::handle(const Frame& frame) {
       return answer(frame);
     case MessageType::kLeft:
       return handleLeft(frame);
-    case MessageType::kServerLost:
-      return handleServerLost(frame);
+    case MessageType::kServerEvent:
+      return handleServerEvent(frame);
     default:  // goodbye
       handleGoodbye();
       return {};
@@ -219,6 +219,8 @@ Status HubClient::handleRoster(const Frame& frame) {
   hub_->rename(roster_.rankName(0) + ", the hub,");
   hub_->setTimeout(roster_.settings.timeoutMs);
   left_.resize(roster_.members());
+  for (size_t server = 0; server < roster_.servers.size(); ++server)
+    left_[roster_.ranks.size() + server] = !roster_.servers[server].present;
   state_ = State::kRunning;
   events_.joined(roster_);
   return {};
@@ -274,15 +276,29 @@ void HubClient::dropHeldFailures(size_t member) {
   std::erase_if(heldFailures_, [&](const HeldFailure& own) { return own.member == member; });
 }
 
-// Suspicions of the server no longer matter.
-Status HubClient::handleServerLost(const Frame& frame) {
-  const ServerLost loss = BPS_TRY(decodeFrom<ServerLost>(*hub_, frame));
-  const size_t member = roster_.ranks.size() + loss.server;
-  if (loss.server >= roster_.servers.size() || left_[member])
-    return hub_->protocolError(failure(Code::kRemote, "unexpected loss of server {}", loss.server));
-  left_[member] = true;
-  dropHeldFailures(member);
-  events_.serverLost(loss);
+// Checks that the event is possible for this server. The CallScheduler checks the order of the events of a change.
+Status HubClient::handleServerEvent(const Frame& frame) {
+  using Kind = ServerEvent::Kind;
+  const ServerEvent event = BPS_TRY(decodeFrom<ServerEvent>(*hub_, frame));
+  const size_t member = roster_.ranks.size() + event.server;
+  const bool known = member < roster_.members(), present = known && !left_[member];
+  const bool begins = event.kind == Kind::kJoining || event.kind == Kind::kLeaving;
+  const bool possible = event.kind == Kind::kLost ? present
+                        : begins ? !change_ && present == (event.kind == Kind::kLeaving)
+                                 : change_ && change_->server == event.server;
+  if (!known || !possible)
+    return hub_->protocolError(
+        failure(Code::kRemote, "unexpected event {} of server {}", static_cast<int>(event.kind), event.server));
+  if (event.kind == Kind::kLost) {
+    left_[member] = true;
+    dropHeldFailures(member);  // suspicions of the server no longer matter
+  }
+  if (event.kind == Kind::kJoining) roster_.joinedNames.set(event.server, event.text);
+  if (event.kind == Kind::kAt && change_->kind == Kind::kJoining) left_[member] = false;
+  if (event.kind == Kind::kEnd && change_->kind == Kind::kLeaving) left_[member] = true;
+  if (begins) change_ = event;
+  else if (event.kind == Kind::kEnd || event.kind == Kind::kAborted) change_.reset();
+  events_.serverEvent(event);
   return {};
 }
 

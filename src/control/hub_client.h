@@ -9,7 +9,8 @@
 //
 // The hub may send the following messages in each state.
 //   awaiting the roster   roster, refusal, failure
-//   running, leaving      operation result (if an operation waits for it), left (once per member), goodbye, failure
+//   running, leaving      operation result (if an operation waits for it), left (once per member), server event,
+//                         goodbye, failure
 // Any other message and any malformed result breaks the protocol; this rank then fails with an error that names the
 // hub. Every result that reaches the caller has the right number of items and no item that is too long. In every result
 // this rank's own item is unchanged.
@@ -42,6 +43,9 @@ class HubClient final : public ControlNode {
   void startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) override;
   void report(Status failure) override;
   void suspect(size_t member, std::string text) override;
+  void reply(ServerReply reply) override {
+    if (state_ == State::kRunning) hub_->send(reply);
+  }
   void leave() override;
   void setHeartbeat(const Heartbeat& heartbeat) override {
     if (hub_) hub_->setHeartbeat(heartbeat);
@@ -74,7 +78,7 @@ class HubClient final : public ControlNode {
   Status answer(const Frame& frame);
   Status checkResult(const ControlOpResult& answer) const;
   Status handleLeft(const Frame& frame);
-  Status handleServerLost(const Frame& frame);
+  Status handleServerEvent(const Frame& frame);
   void dropHeldFailures(size_t member);
   void memberLeft(size_t member);
   void handleGoodbye();
@@ -92,7 +96,8 @@ class HubClient final : public ControlNode {
   std::unique_ptr<Dialer> dialer_;
   std::unique_ptr<Link> hub_;
   Roster roster_;
-  std::vector<bool> left_;
+  std::vector<bool> left_;                  // by member; also true for an absent server
+  std::optional<ServerEvent> change_;       // the first event of the current change of the servers
   std::array<uint32_t, kControlOps> opNumbers_{};
   std::array<std::optional<PendingOp>, kControlOps> pending_;  // by kind
   std::vector<HeldFailure> heldFailures_;

@@ -50,8 +50,8 @@ class Mailbox final : public ControlNodeEvents {
   void answered(ControlOp kind, Result<std::vector<Blob>> blobs) override;
   void failed(const Status& failure) override;
   void memberLeft(size_t member) override;
-  void serverLost(const ServerLost& loss) override {
-    if (sinks_.serverLost) sinks_.serverLost(loss);
+  void serverEvent(const ServerEvent& event) override {
+    if (sinks_.serverEvent) sinks_.serverEvent(event);
   }
   void hubLeft() override;
   void leaveDone() override;

@@ -7,19 +7,27 @@
 namespace bps {
 namespace {
 
-// If a machine or server has no rate, it gets the fastest given rate, so that a missing rate never
-// reduces its share.
-Rates ratesOf(const Roster& roster) {
+// The shares of the present servers. If a machine or server has no rate, it gets the fastest given rate, so that a
+// missing rate never reduces its share.
+Result<Shares> sharesWith(const Roster& roster, const std::vector<ServerEntry>& servers) {
   double fastest = 0;
   for (const Machine& machine : roster.machines) fastest = std::max(fastest, machine.bytesPerSecond);
-  for (const ServerEntry& server : roster.servers) fastest = std::max(fastest, server.bytesPerSecond);
+  for (const ServerEntry& server : servers)
+    if (server.present) fastest = std::max(fastest, server.bytesPerSecond);
   if (fastest == 0) fastest = 1;
+  const auto rateOf = [&](double given) { return given > 0 ? given : fastest; };
   Rates rates;
-  for (const Machine& machine : roster.machines)
-    rates.workers.push_back(machine.bytesPerSecond > 0 ? machine.bytesPerSecond : fastest);
-  for (const ServerEntry& server : roster.servers)
-    rates.servers.push_back(server.bytesPerSecond > 0 ? server.bytesPerSecond : fastest);
-  return rates;
+  for (const Machine& machine : roster.machines) rates.workers.push_back(rateOf(machine.bytesPerSecond));
+  for (const ServerEntry& server : servers)
+    if (server.present) rates.servers.push_back(rateOf(server.bytesPerSecond));
+  Shares shares = BPS_TRY(solveShares(rates));
+  for (size_t server = 0; server < servers.size(); ++server) {
+    if (servers[server].present) continue;
+    const auto place = static_cast<std::ptrdiff_t>(server);
+    shares.servers.insert(shares.servers.begin() + place, 0);
+    shares.weights.insert(shares.weights.begin() + static_cast<std::ptrdiff_t>(roster.machines.size()) + place, 0);
+  }
+  return shares;
 }
 
 // A chunk on the exchange path occupies memory for the contributions of all machines, so chunks are
@@ -34,12 +42,16 @@ size_t exchangeChunkBytes(const Roster& roster, size_t maxChunkBytes) {
 
 Result<JobPlan> JobPlan::make(const Roster& roster) {
   JobPlan plan;
-  plan.shares = BPS_TRY(solveShares(ratesOf(roster)));
+  plan.shares = BPS_TRY(sharesWith(roster, roster.servers));
   plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1;
   CutLimits& limits = plan.limits;
-  // Every endpoint must be able to take over the share of a server that is lost.
-  for (const uint64_t weight : plan.weights) plan.owners.push_back(network && (weight > 0 || !roster.servers.empty()));
+  // Every machine must be able to take over the share of a server that is lost.
+  for (size_t endpoint = 0; endpoint < roster.endpoints(); ++endpoint) {
+    const bool sums = roster.isServer(endpoint) ? roster.servers[endpoint - roster.machines.size()].present
+                                                : plan.weights[endpoint] > 0 || !roster.servers.empty();
+    plan.owners.push_back(network && sums);
+  }
   const size_t roundShare = std::max(constants::kMinChunkBytes, constants::kMaxRoundBytes / roster.machines.size());
   limits.maxChunkBytes = std::min({constants::kMaxChunkBytes, roundShare, size_t{roster.settings.partitionBytes}});
   limits.targetChunkBytes = limits.maxChunkBytes;
@@ -54,17 +66,8 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   return plan;
 }
 
-Result<std::vector<uint64_t>> weightsWithout(const Roster& roster, const std::vector<bool>& lostServers) {
-  Rates rates = ratesOf(roster);
-  std::vector<double> left;
-  for (size_t server = 0; server < rates.servers.size(); ++server)
-    if (!lostServers[server]) left.push_back(rates.servers[server]);
-  rates.servers = left;
-  std::vector<uint64_t> weights = BPS_TRY(solveShares(rates)).weights;
-  for (size_t server = 0; server < lostServers.size(); ++server)
-    if (lostServers[server])
-      weights.insert(weights.begin() + static_cast<std::ptrdiff_t>(roster.machines.size() + server), 0);
-  return weights;
+Result<std::vector<uint64_t>> weightsWith(const Roster& roster, const std::vector<ServerEntry>& servers) {
+  return BPS_TRY(sharesWith(roster, servers)).weights;
 }
 
 }  // namespace bps

@@ -15,7 +15,7 @@ namespace bps {
 struct JobPlan {
   Shares shares;
   std::vector<uint64_t> weights;  // per endpoint
-  std::vector<bool> owners;       // per endpoint; true if machines send chunks to it
+  std::vector<bool> owners;       // per endpoint; true if machines send chunks to it from the start
   CutLimits limits;               // before tuning
   // True if the limit of the path follows from the rate of the network. False if the user has set
   // the limit.
@@ -28,7 +28,8 @@ struct JobPlan {
   size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
 };
 
-// Returns the weights per endpoint after the loss of servers. The weight of a lost server is 0.
-Result<std::vector<uint64_t>> weightsWithout(const Roster& roster, const std::vector<bool>& lostServers);
+// Returns the weights per endpoint with these servers, which replace those of the roster. The weight of an absent server
+// is 0.
+Result<std::vector<uint64_t>> weightsWith(const Roster& roster, const std::vector<ServerEntry>& servers);
 
 }  // namespace bps

@@ -54,7 +54,7 @@ Status ControlServer::run() {
   while (requestedMode() != Mode::kStop) {
     BPS_TRY(pollOnce(set));
     draining_ = requestedMode() != Mode::kServe;
-    if (draining_) closeIdleSessions();
+    if (draining_) drainSessions();
     if (draining_ && sessions_.empty()) break;
   }
   shutDown(set);
@@ -62,9 +62,11 @@ Status ControlServer::run() {
 }
 
 // Rejects sessions that have not opened a job.
-void ControlServer::closeIdleSessions() {
-  for (auto& session : sessions_)
+void ControlServer::drainSessions() {
+  for (auto& session : sessions_) {
     if (session->hasHub() && !session->opened()) session->reject("server is draining");
+    else session->drain();
+  }
   std::erase_if(sessions_, [](const auto& session) { return session->over(); });
 }
 

@@ -35,8 +35,8 @@ class ControlServer {
   // Serves until stop() is called or, after drain(), until the last job has ended. Fails only if
   // polling fails.
   Status run();
-  // From now on the server refuses new jobs with the reason "server is draining". Any thread and
-  // any signal handler may call drain().
+  // From now on the server refuses new jobs with the reason "server is draining", and asks the hubs
+  // of its jobs to go on without it. Any thread and any signal handler may call drain().
   void drain() { requestMode(Mode::kDrain); }
   // Closes all jobs immediately and tells their hubs. Any thread and any signal handler may call
   // stop().
@@ -59,7 +59,7 @@ class ControlServer {
   Status pollOnce(PollSet& set);
   void admit(Peer hub);
   bool evictIdleSession();
-  void closeIdleSessions();
+  void drainSessions();
   void deliver(EventQueue::Event event);
   void shutDown(PollSet& set);
 

@@ -234,6 +234,11 @@ void Session::reject(const std::string& why) {
   leave();
 }
 
+void Session::drain() {
+  if (state_ != State::kServing || std::exchange(askedToLeave_, true)) return;
+  hub_->send(MessageType::kDrain);
+}
+
 void Session::abort(const std::string& why) {
   if (state_ == State::kEnding || state_ == State::kOver) return;
   if (hub_) hub_->send(FailureMessage{Code::kRemote, opened() ? name() + ": " + why : why});

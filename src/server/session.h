@@ -57,6 +57,8 @@ class Session {
   // Refuses this session, for example because the server is busy. Call reject() only while hasHub()
   // is true.
   void reject(const std::string& why);
+  // Asks the hub, once, to give this server no further chunks and to end its part in the job.
+  void drain();
   // Ends the session because the server stops; the hub receives the reason.
   void abort(const std::string& why);
 
@@ -120,6 +122,7 @@ class Session {
   uint32_t proposal_ = 0;
   std::vector<Blob> handles_;  // in state kOpen
   std::optional<Deadline::Clock::time_point> begun_;
+  bool askedToLeave_ = false;
   Deadline end_ = Deadline::never();
 };
 

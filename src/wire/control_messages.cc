@@ -144,7 +144,14 @@ void each(auto& side, auto& m, const FailureMessage*) {
 }
 void each(auto& side, auto& m, const Suspect*) { side.fields(m.member, m.text); }
 void each(auto& side, auto& m, const Left*) { side.fields(m.member); }
-void each(auto& side, auto& m, const ServerLost*) { side.fields(m.server, m.why); }
+void each(auto& side, auto& m, const ServerEvent*) {
+  side.choice(m.kind, ServerEvent::Kind::kLost, ServerEvent::Kind::kAborted);
+  side.fields(m.server, m.change, m.call, m.bytesPerSecond, m.handles, m.text);
+}
+void each(auto& side, auto& m, const ServerReply*) {
+  side.choice(m.kind, ServerReply::Kind::kHandles, ServerReply::Kind::kFailed);
+  side.fields(m.change, m.limit, m.handles, m.text);
+}
 void each(auto& side, auto& m, const CheckReport*) {
   side.fields(m.jobs, m.maxJobs, m.bytesSummed, m.freeDescriptors, m.freeBytes);
 }
@@ -181,7 +188,9 @@ constexpr const char* kNames[] = {"?",
                                   "probe rate",
                                   "check",
                                   "check report",
-                                  "server lost"};
+                                  "server event",
+                                  "server reply",
+                                  "drain"};
 
 }  // namespace
 
@@ -255,7 +264,8 @@ BPS_INSTANTIATE(ControlOpResult)
 BPS_INSTANTIATE(FailureMessage)
 BPS_INSTANTIATE(Suspect)
 BPS_INSTANTIATE(Left)
-BPS_INSTANTIATE(ServerLost)
+BPS_INSTANTIATE(ServerEvent)
+BPS_INSTANTIATE(ServerReply)
 BPS_INSTANTIATE(CheckReport)
 BPS_INSTANTIATE(ProbeDevice)
 BPS_INSTANTIATE(ProbeOpen)

@@ -21,7 +21,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 12;
+inline constexpr uint16_t kControlVersion = 13;
 inline constexpr size_t kFrameHeaderBytes = 20;
 // The maximum payload sizes before and after the peer is authenticated.
 inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1024;
@@ -55,7 +55,9 @@ enum class MessageType : uint16_t {
   kProbeRate = 24,
   kCheck = 25,
   kCheckReport = 26,
-  kServerLost = 27,
+  kServerEvent = 27,
+  kServerReply = 28,
+  kDrain = 29,
 };
 
 struct FrameHeader {

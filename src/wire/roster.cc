@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "src/base/format.h"
+#include "src/base/mutex.h"
 
 namespace bps {
 namespace {
 
-constexpr uint16_t kRosterVersion = 4;
+constexpr uint16_t kRosterVersion = 5;
 constexpr size_t kNameBytes = 4096;
 constexpr size_t kDefaultMaxRails = 8;  // used if JobSettings::rails is 0; machines rarely have more than 8 NICs
 
@@ -74,6 +76,24 @@ bool inRange(const Roster& roster) {
 
 }  // namespace
 
+struct JoinedNames::Shared {
+  Mutex mutex;
+  std::map<size_t, std::string> names BPS_GUARDED_BY(mutex);
+};
+
+std::shared_ptr<JoinedNames::Shared> JoinedNames::create() { return std::make_shared<Shared>(); }
+
+void JoinedNames::set(size_t server, std::string name) const {
+  MutexLock lock(shared_->mutex);
+  shared_->names[server] = std::move(name);
+}
+
+std::string JoinedNames::get(size_t server) const {
+  MutexLock lock(shared_->mutex);
+  const auto found = shared_->names.find(server);
+  return found == shared_->names.end() ? std::string() : found->second;
+}
+
 std::string rankRanges(const std::vector<uint32_t>& ranks) {
   std::string text;
   for (size_t i = 0; i < ranks.size();) {
@@ -93,14 +113,24 @@ std::string Roster::rankName(size_t rank) const {
 
 std::string Roster::endpointName(size_t endpoint) const {
   if (endpoint >= endpoints()) return fmt::format("endpoint {}", endpoint);
-  if (isServer(endpoint)) return "server " + servers[endpoint - machines.size()].name;
+  if (isServer(endpoint)) return "server " + serverName(endpoint - machines.size());
   const std::vector<uint32_t>& members = machines[endpoint].ranks;
   if (members.size() == 1) return rankName(members[0]);
   return fmt::format("ranks {} ({})", rankRanges(members), ranks[members[0]].hostName);
 }
 
+std::string Roster::serverName(size_t server) const {
+  const std::string joined = joinedNames.get(server);
+  return joined.empty() ? servers[server].name : joined;
+}
+
 std::string Roster::memberName(size_t member) const {
   return member < ranks.size() ? rankName(member) : endpointName(endpointOf(member));
+}
+
+size_t Roster::presentServers() const {
+  return static_cast<size_t>(
+      std::count_if(servers.begin(), servers.end(), [](const ServerEntry& server) { return server.present; }));
 }
 
 size_t Roster::rails() const {
@@ -134,7 +164,8 @@ Blob encode(const Roster& roster) {
     out.put(machine.bytesPerSecond);
   }
   out.put(static_cast<uint32_t>(roster.servers.size()));
-  for (const ServerEntry& server : roster.servers) out.put(server.name).put(server.bytesPerSecond);
+  for (const ServerEntry& server : roster.servers)
+    out.put(server.name).put(server.bytesPerSecond).put(static_cast<uint8_t>(server.present ? 1 : 0));
   out.put(roster.settings.partitionBytes).put(roster.settings.exchangeBytes).put(roster.settings.singleOwnerBytes);
   out.put(roster.settings.timeoutMs).put(roster.settings.rails);
   out.put(static_cast<uint8_t>(roster.settings.checksum ? 1 : 0)).put(roster.settings.serverTimeoutMs);
@@ -146,24 +177,28 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   const auto version = in.get<uint16_t>();
   if (!in.truncated() && version != kRosterVersion)
     return failure(Code::kRemote, "roster version {}, this side speaks {}; rebuild one side", version, kRosterVersion);
-  constexpr size_t kRankBytes = 5 * sizeof(uint32_t), kMachineBytes = 12, kServerBytes = 12;
+  constexpr size_t kRankBytes = 5 * sizeof(uint32_t), kMachineBytes = 12, kServerBytes = 13;
   Roster roster;
   roster.jobId = in.get<uint64_t>();
   roster.ranks.resize(in.getCount(kRankBytes));
   for (RankEntry& rank : roster.ranks) rank = getRank(in);
   roster.machines.resize(in.getCount(kMachineBytes));
   for (Machine& machine : roster.machines) machine = getMachine(in);
+  bool flagsValid = true;
   roster.servers.resize(in.getCount(kServerBytes));
   for (ServerEntry& server : roster.servers) {
     server.name = in.getString();
     server.bytesPerSecond = in.getDouble();
+    const auto present = in.get<uint8_t>();
+    server.present = present == 1;
+    flagsValid = flagsValid && present <= 1;
   }
   roster.settings = getSettings(in);
   const auto checksum = in.get<uint8_t>();
   roster.settings.checksum = checksum == 1;
   roster.settings.serverTimeoutMs = in.get<uint32_t>();
   BPS_TRY(in.finish("roster"));
-  if (checksum > 1 || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
+  if (checksum > 1 || !flagsValid || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
   if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines are inconsistent");
   return roster;
 }

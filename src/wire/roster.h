@@ -1,10 +1,11 @@
 // Roster: the ranks, machines and servers of one communicator, and the settings of the job.
 //
 // The hub (in rank 0) creates the roster during initialization and sends it to all members. The roster does not change
-// afterwards.
+// afterwards, except for the names of servers. It has a place for every server of the list, also for absent ones.
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,8 +29,21 @@ struct Machine {
 };
 
 struct ServerEntry {
-  std::string name;  // host:port as the user gave it
+  std::string name;  // host:port as the user gave it; empty for a place that no server has taken yet
   double bytesPerSecond = 0;
+  bool present = true;  // false if the job runs without this server; it may join later
+};
+
+// The names of the servers that have joined after the start. All copies of a roster share them. Any thread may use them.
+class JoinedNames {
+ public:
+  void set(size_t server, std::string name) const;
+  std::string get(size_t server) const;  // empty if no server has joined in this place
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_ = create();
+  static std::shared_ptr<Shared> create();
 };
 
 // The settings that must be equal on all ranks. The settings come from rank 0's environment.
@@ -49,6 +63,7 @@ struct Roster {
   std::vector<Machine> machines;  // ordered by their lowest rank
   std::vector<ServerEntry> servers;
   JobSettings settings;
+  JoinedNames joinedNames;
 
   // The number of endpoints of the data plane. Endpoints 0..n-1 are the machines, endpoints n..n+k-1 are the servers.
   size_t endpoints() const { return machines.size() + servers.size(); }
@@ -67,7 +82,9 @@ struct Roster {
   std::chrono::milliseconds waitReportTime() const;
   // Names for error texts, such as "rank 3 (host7, pid 1234)", "ranks 8-15 (host2)" or "server cpu1:7700".
   std::string rankName(size_t rank) const;
+  size_t presentServers() const;
   std::string endpointName(size_t endpoint) const;
+  std::string serverName(size_t server) const;
   std::string memberName(size_t member) const;
 };
 

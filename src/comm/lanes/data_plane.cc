@@ -99,14 +99,19 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
       exchange[peer].exchangeOut = std::move(connections.exchangeOut);
       exchange[peer].exchangeIn = std::move(connections.exchangeIn);
     }
-    const RemoteLane::Shape shape{plan.depth, plan.limits.maxChunkBytes, roster.settings.checksum,
-                                  roster.isServer(peer)};
-    if (connections.pushOut) lanes_[peer] = BPS_TRY(RemoteLane::create(spec.buffers, shape, std::move(connections)));
+    if (connections.pushOut) lanes_[peer] = BPS_TRY(createLane(peer, std::move(connections)));
   }
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
   if (spec.usesExchangePath()) exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
   if (!plan.owners[self_]) return {};
   return createService(spec, std::move(service));
+}
+
+Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
+  const Roster& roster = spec_.control.roster();
+  const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
+                                roster.isServer(owner)};
+  return RemoteLane::create(spec_.buffers, shape, std::move(connections));
 }
 
 Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes) {
@@ -128,14 +133,42 @@ ExchangeSpec DataPlane::exchangeSpec() const {
   return exchange;
 }
 
+Result<std::unique_ptr<net::Mesh>> DataPlane::listenFor(size_t endpoint) const {
+  net::MeshShape shape{self_, spec_.control.roster().machines.size(), std::vector<bool>(lanes_.size())};
+  shape.owners[endpoint] = true;
+  return std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::createListening(*spec_.plugin, device_, std::move(shape))));
+}
+
+Status DataPlane::prepareLane(size_t endpoint, net::Mesh& mesh) {
+  change_.endpoint = endpoint;
+  change_.next = BPS_TRY(createLane(endpoint, mesh.take(endpoint)));
+  return {};
+}
+
+void DataPlane::changeLane(size_t endpoint, const std::vector<uint64_t>& weights) {
+  change_.previous = std::move(lanes_[endpoint]);
+  lanes_[endpoint] = std::move(change_.next);
+  std::vector<bool> owners;
+  for (const auto& lane : lanes_) owners.push_back(lane != nullptr);
+  sendOrder_ = sendOrder(weights, owners, self_, spec_.control.roster().machines.size());
+}
+
+void DataPlane::dropLanes(const UseComm& release) {
+  for (std::unique_ptr<Lane>* lane : {&change_.next, &change_.previous}) {
+    if (*lane != nullptr) (*lane)->forEachComm(release);
+    lane->reset();
+  }
+}
+
 Result<DataPlane::EndedLane> DataPlane::endLane(size_t endpoint, const std::function<void(net::Comm&)>& release) {
-  lanes_[endpoint]->forEachComm(release);
-  std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
+  std::unique_ptr<Lane>& lane = newestLane(endpoint);
+  lane->forEachComm(release);
+  std::optional<LaneRemains> remains = lane->takeRemains();
   if (!remains)
     return failure(Code::kRemote, "the calls with {} use GPUDirect RDMA (BPS_GPUDIRECT), which cannot go on without it",
                    spec_.control.roster().endpointName(endpoint));
-  lanes_[endpoint] = std::make_unique<LostLane>(spec_.buffers);
-  for (const SubmittedChunk& chunk : remains->chunks) lanes_[endpoint]->submit(*chunk.call, chunk.index);
+  lane = std::make_unique<LostLane>(spec_.buffers);
+  for (const SubmittedChunk& chunk : remains->chunks) lane->submit(*chunk.call, chunk.index);
   const size_t machines = spec_.control.roster().machines.size();
   const net::MeshShape shape{self_, machines, std::vector<bool>(machines), true};
   return EndedLane{*std::move(remains),
@@ -159,7 +192,7 @@ Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recover
   const auto needed = static_cast<std::ptrdiff_t>(remains.retired - recovery.from);
   for (auto sum = remains.sums.end() - needed; sum != remains.sums.end(); ++sum) path->submit(std::move(*sum));
   for (const SubmittedChunk& chunk : remains.chunks) path->submit(chunk);
-  lanes_[endpoint] = std::make_unique<SubstituteLane>(spec_.buffers, std::move(path));
+  newestLane(endpoint) = std::make_unique<SubstituteLane>(spec_.buffers, std::move(path));
   return {};
 }
 

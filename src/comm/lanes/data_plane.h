@@ -76,7 +76,21 @@ class DataPlane final : public GpuRegionRegistrar {
   Result<EndedLane> endLane(size_t endpoint, const std::function<void(net::Comm&)>& release);
   // Connects with the other machines and replaces the ended lane. Blocks until the deadline passes.
   Status replaceLane(size_t endpoint, EndedLane ended, Recovery recovery, Deadline deadline);
-  Lane& lane(size_t endpoint) { return *lanes_[endpoint]; }
+  // Returns the lane to the owner or, if changeLane() has a new lane to it, the new lane.
+  Lane& lane(size_t endpoint) { return *newestLane(endpoint); }
+
+  // A server joins in four steps. First the caller exchanges the handles of listenFor() with the server, and steps the
+  // mesh until it is connected. Then prepareLane() creates the new lane. As soon as canChangeLane(), changeLane() puts
+  // the new lane in its place, for the chunks that are submitted from then on. dropLanes() ends the lane that was
+  // there before; peers may use it until their changeLane(). Without a new lane, changeLane() removes an owner that gets
+  // no chunks any more. dropLanes() ends the old lane and a new lane that has no place yet; it passes their connections
+  // to `release` first.
+  using UseComm = std::function<void(net::Comm&)>;
+  Result<std::unique_ptr<net::Mesh>> listenFor(size_t endpoint) const;
+  Status prepareLane(size_t endpoint, net::Mesh& mesh);
+  bool canChangeLane(size_t endpoint) const { return lanes_[endpoint] == nullptr || lanes_[endpoint]->idle(); }
+  void changeLane(size_t endpoint, const std::vector<uint64_t>& weights);
+  void dropLanes(const UseComm& release);
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
   const std::string& transport() const { return nic_.transport; }
 
@@ -92,6 +106,10 @@ class DataPlane final : public GpuRegionRegistrar {
   ExchangeSpec exchangeSpec() const;
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
   Status createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes);
+  Result<std::unique_ptr<Lane>> createLane(size_t owner, net::PeerConnections connections) const;
+  std::unique_ptr<Lane>& newestLane(size_t endpoint) {
+    return change_.next != nullptr && change_.endpoint == endpoint ? change_.next : lanes_[endpoint];
+  }
   uint64_t oldestRound() const;
 
   DataPlaneSpec spec_;
@@ -101,6 +119,12 @@ class DataPlane final : public GpuRegionRegistrar {
   std::unique_ptr<SumService> service_;
   std::unique_ptr<ExchangePath> exchange_;    // null if no call takes the exchange path
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null if the endpoint is not an owner
+  struct LaneChange {
+    size_t endpoint = 0;
+    std::unique_ptr<Lane> next;      // between prepareLane() and changeLane()
+    std::unique_ptr<Lane> previous;  // between changeLane() and dropLanes()
+  };
+  LaneChange change_;
   std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};

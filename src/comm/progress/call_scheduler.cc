@@ -16,7 +16,7 @@ std::chrono::milliseconds departedTimeout(const Roster& roster) {
 }
 
 constexpr std::chrono::milliseconds kCheckInterval(500), kConnectionErrorInterval(20);
-constexpr std::chrono::microseconds kCopyPollInterval(20);
+constexpr std::chrono::microseconds kCopyPollInterval(20), kConnectInterval(1000);
 
 }  // namespace
 
@@ -38,18 +38,17 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
       solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
       cutter_(session.plan.weights, session.plan.limits),
       broken_{std::vector<bool>(session.control.roster().members()), {}, 0},
-      recovery_(session) {}
+      weights_(session.control.roster()),
+      recovery_(session, weights_),
+      change_(session, weights_, plane_.get(), waiter_) {}
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
-  if (session_.losses.pending())
-    for (const ServerLost& loss : session_.losses.all()) {
-      BPS_TRY(recover(loss));
-      session_.losses.handled();
-    }
+  if (session_.serverEvents.pending()) BPS_TRY(handleServerEvents());
+  moved = BPS_TRY(change_.step(counts_.begun));
   // Admits calls in call order, which is the same on every rank. A call that waits for its stream
   // delays the calls behind it.
-  while (!queued_.empty() && queued_.front()->position->mayStart()) {
+  while (!queued_.empty() && mayBeginCall()) {
     BPS_TRY(admit(std::exchange(queued_.front(), nullptr)));
     queued_.pop_front();
     moved = true;
@@ -88,11 +87,12 @@ void CallScheduler::disarm() {
 // takes tens of microseconds.
 std::chrono::microseconds CallScheduler::maxSleep() {
   if (copying()) return kCopyPollInterval;
+  if (change_.connecting()) return kConnectInterval;
   return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
 }
 
 bool CallScheduler::needsPolling() const {
-  return copying() || waiter_.hasPolledComms() || !broken_.firstError.empty();
+  return copying() || change_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
 }
 
 Status CallScheduler::checkStalls() {
@@ -117,7 +117,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
     counts_.messagesBefore = plane_->messagesSent();
   }
   call->position->start();
-  recovery_.beforeCall(counts_.begun++, cutter_);
+  BPS_TRY(weights_.beforeCall(counts_.begun++, cutter_));
   const Cut cut = cutter_.next(count, elementSize, call->limits);
   call->chunks = makeChunks(cut, elementSize);
   call->window = cut.window;
@@ -177,7 +177,22 @@ Result<bool> CallScheduler::stepDataPlane() {
   return false;
 }
 
-Status CallScheduler::recover(const ServerLost& loss) {
+bool CallScheduler::mayBeginCall() const {
+  return queued_.front()->position->mayStart() && change_.mayBegin(counts_.begun);
+}
+
+Status CallScheduler::handleServerEvents() {
+  while (const std::optional<ServerEvent> event = session_.serverEvents.oldest()) {
+    if (event->kind == ServerEvent::Kind::kLost) BPS_TRY(recover(*event));
+    else BPS_TRY(change_.handle(*event, counts_.begun));
+    if (event->kind == ServerEvent::Kind::kJoining)
+      broken_.reported[session_.control.roster().ranks.size() + event->server] = false;
+    session_.serverEvents.handled();
+  }
+  return {};
+}
+
+Status CallScheduler::recover(const ServerEvent& loss) {
   const size_t member = session_.control.roster().ranks.size() + loss.server;
   if (broken_.firstMember == member) broken_.firstError.clear();
   broken_.reported[member] = true;

@@ -14,6 +14,7 @@
 #include "src/comm/lanes/single_rank_lane.h"
 #include "src/comm/local/local_reducer.h"
 #include "src/comm/progress/progress_work.h"
+#include "src/comm/progress/server_change.h"
 #include "src/comm/progress/server_recovery.h"
 #include "src/comm/progress/session.h"
 #include "src/cuda/staging/staged_buffers.h"
@@ -54,7 +55,9 @@ class CallScheduler final : public ProgressWork {
   StagedBuffers* staged() const { return session_.staged(); }  // null if all buffers are in host memory
   bool copying() const { return staged() != nullptr && staged()->copying(); }
   Status failIfWaitingForDeparted();
-  Status recover(const ServerLost& loss);
+  Status handleServerEvents();
+  Status recover(const ServerEvent& loss);
+  bool mayBeginCall() const;
   void reportWait();
   Status admit(std::unique_ptr<Collective> call);
   void distributeChunks(Collective& call);
@@ -87,7 +90,9 @@ class CallScheduler final : public ProgressWork {
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   BrokenConnections broken_;
   Waits waits_;
+  ServerWeights weights_;
   ServerRecovery recovery_;
+  ServerChange change_;
   Counts counts_;
 };
 

@@ -1,25 +1,22 @@
 #include "src/comm/progress/server_recovery.h"
 
-#include <algorithm>
-
 #include "src/base/format.h"
 #include "src/base/log.h"
 
 namespace bps {
 
-Status ServerRecovery::recover(const ServerLost& loss, const Calls& calls, DataPlane* plane, net::Waiter& waiter) {
+Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls, DataPlane* plane, net::Waiter& waiter) {
   const Roster& roster = session_.control.roster();
   const auto start = Deadline::Clock::now();
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(roster.settings.timeoutMs));
   const size_t endpoint = roster.machines.size() + loss.server;
-  lost_[loss.server] = true;
   DataPlane::EndedLane lane;
   if (plane != nullptr) lane = BPS_TRY(plane->endLane(endpoint, [&](net::Comm& comm) { waiter.remove(comm); }));
   Result<Recovery> agreed = agree(calls, plane, lane, deadline);
   if (!agreed.ok() && !calls.unfinished) return {};  // the other ranks have ended
   Recovery recovery = BPS_TRY(std::move(agreed));
   if (recovery.rankLeft) return {};  // the CallScheduler fails calls that wait for a rank that has left
-  changes_.push_back({recovery.firstCall, BPS_TRY(weightsWithout(roster, lost_))});
+  weights_.add(recovery.firstCall, loss.server, false);
   if (plane != nullptr) {
     const Status replaced = plane->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline);
     if (!replaced.ok()) return calls.unfinished ? replaced.clone() : Status();  // another rank has ended
@@ -45,19 +42,14 @@ Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane* plan
 }
 
 // Only rank 0 warns, so that a large job does not warn a thousand times.
-void ServerRecovery::log(const ServerLost& loss, double seconds) const {
+void ServerRecovery::log(const ServerEvent& loss, double seconds) const {
   const Roster& roster = session_.control.roster();
   const std::string text = fmt::format(
       "{} is lost, and the calls go on without it: {}. The change took {:.0f} ms; {} of {} servers are left",
-      roster.endpointName(roster.machines.size() + loss.server), loss.why, 1e3 * seconds,
-      std::count(lost_.begin(), lost_.end(), false), roster.servers.size());
+      roster.endpointName(roster.machines.size() + loss.server), loss.text, 1e3 * seconds,
+      weights_.present(), roster.servers.size());
   if (session_.control.rank() == 0) logWarn(Subsystem::kColl, "{}", text);
   else logInfo(Subsystem::kColl, "{}", text);
-}
-
-void ServerRecovery::beforeCall(uint64_t call, Cutter& cutter) {
-  for (; !changes_.empty() && changes_.front().firstCall <= call; changes_.pop_front())
-    cutter.setWeights(changes_.front().weights);
 }
 
 }  // namespace bps

@@ -3,19 +3,17 @@
 // CallScheduler, and only the holder of the progress lock uses it.
 #pragma once
 #include <cstdint>
-#include <deque>
-#include <vector>
 
 #include "src/comm/lanes/data_plane.h"
+#include "src/comm/progress/server_weights.h"
 #include "src/comm/progress/session.h"
 #include "src/net/waiter.h"
-#include "src/plan/cutter.h"
 
 namespace bps {
 
 class ServerRecovery {
  public:
-  explicit ServerRecovery(const Session& session) : session_(session), lost_(session.control.roster().servers.size()) {}
+  ServerRecovery(const Session& session, ServerWeights& weights) : session_(session), weights_(weights) {}
 
   // The state of the calls of this rank.
   struct Calls {
@@ -24,22 +22,15 @@ class ServerRecovery {
   };
   // Goes on without a server. Blocks for a few round trips between the ranks, while no call of this
   // rank moves: the other ranks do the same. `plane` is null if this rank does not use the network.
-  Status recover(const ServerLost& loss, const Calls& calls, DataPlane* plane, net::Waiter& waiter);
-  // Gives the cutter the shares for the call that begins next.
-  void beforeCall(uint64_t call, Cutter& cutter);
+  Status recover(const ServerEvent& loss, const Calls& calls, DataPlane* plane, net::Waiter& waiter);
 
  private:
-  struct WeightChange {
-    uint64_t firstCall;  // the first call that is cut with these weights
-    std::vector<uint64_t> weights;
-  };
   Result<Recovery> agree(const Calls& calls, const DataPlane* plane, const DataPlane::EndedLane& lane,
                          Deadline deadline) const;
-  void log(const ServerLost& loss, double seconds) const;
+  void log(const ServerEvent& loss, double seconds) const;
 
   const Session& session_;
-  std::vector<bool> lost_;            // by server
-  std::deque<WeightChange> changes_;  // in the order of the calls
+  ServerWeights& weights_;
 };
 
 }  // namespace bps

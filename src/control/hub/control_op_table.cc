@@ -32,7 +32,8 @@ void ControlOpTable::open(ControlOp kind) {
     for (size_t rank = 0; rank < nRanks; ++rank) b.participants.push_back(rank);
   }
   if (!isGather(kind) && b.number == 0)
-    for (size_t j = 0; j < nServers; ++j) b.participants.push_back(nRanks + j);
+    for (size_t j = 0; j < nServers; ++j)
+      if (roster_.servers[j].present) b.participants.push_back(nRanks + j);
   b.parts.assign(nRanks + nServers, std::nullopt);
   b.arrived = 0;
   b.since = b.deadline = Deadline::never();
@@ -104,7 +105,7 @@ ControlOpResult ControlOpTable::resultFor(ControlOp kind, size_t participant) co
 // contains the items of one rail, the input of a server those of all rails.
 Blob ControlOpTable::exchanged(size_t from, size_t to, size_t rail) const {
   const auto& part = opState(ControlOp::kExchange).parts[from];
-  if (!part) return {};  // servers take part in the first exchange only
+  if (!part) return {};  // present servers take part in the first exchange only
   return (*part)[(isServer(from) ? rail * roster_.endpoints() : 0) + roster_.endpointOf(to)];
 }
 

@@ -3,11 +3,8 @@
 #include <algorithm>
 
 #include "src/base/format.h"
-#include "src/base/io/interfaces.h"
 #include "src/base/log.h"
 #include "src/control/frames.h"
-#include "src/control/keys/crypto.h"
-#include "src/control/rendezvous/rendezvous_server.h"
 
 namespace bps {
 namespace {
@@ -18,52 +15,6 @@ constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
 }  // namespace
 
 using std::chrono::milliseconds;
-
-Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, ControlNodeEvents& events) {
-  args.servers.job = randomJobId();
-  const bool viaRendezvous = args.id.kind == UniqueId::Kind::kRendezvous;
-  if (args.join.nRanks == 1) {
-    if (viaRendezvous) stopRendezvous(args.id.address);
-    return std::unique_ptr<Hub>(new Hub(std::move(args), std::nullopt, events));
-  }
-  Address address = args.id.address;
-  if (viaRendezvous) {
-    address = BPS_TRY(selectInterfaces(args.interfaces)).front().address;
-    address.setPort(0);
-  }
-  UniqueFd listener = BPS_TRY(listenOn(address, args.ports, AuthListener::kBacklog));
-  AuthListener authListener =
-      BPS_TRY(AuthListener::create(std::move(listener), args.credentials, Purpose::kJoin, args.servers.job));
-  address = BPS_TRY(authListener.address());
-  std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(authListener), events));
-  if (viaRendezvous) hub->registerWithRendezvous(address);
-  return hub;
-}
-
-Hub::Hub(HubArgs args, std::optional<AuthListener> authListener, ControlNodeEvents& events)
-    : args_(std::move(args)),
-      events_(events),
-      admission_(args_.join, std::move(authListener), args_.credentials.timeoutMs, args_.deadline),
-      servers_(args_.servers),
-      pause_(args_.settings.timeoutMs),
-      members_(args_.join.nRanks) {
-  failStart(std::exchange(args_.startError, Status()));
-}
-
-void Hub::failStart(Status why) {
-  if (why.ok() || !startError_.ok()) return;
-  if (!admission_.table().complete()) logWarn(Subsystem::kInit, "cannot start: {}", why.message());
-  startError_ = std::move(why);
-}
-
-void Hub::registerWithRendezvous(const Address& hub) {
-  RendezvousRequest word;
-  word.nRanks = args_.join.nRanks;
-  word.isHub = true;
-  word.hub = hub;
-  const DialArgs dial{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0};
-  rendezvous_ = std::make_unique<RendezvousClient>(dial, word, args_.deadline);
-}
 
 void Hub::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
   pause_.update();
@@ -81,7 +32,14 @@ void Hub::suspect(size_t member, std::string text) {
   if (!status.ok()) fail(status);
 }
 
+void Hub::reply(ServerReply reply) {
+  if (state_ != State::kRunning || !changes_) return;
+  const Status status = changes_->onReply(0, std::move(reply));
+  if (!status.ok()) fail(status);
+}
+
 void Hub::leave() {
+  changes_.reset();
   if (state_ == State::kRunning) {
     broadcast(MessageType::kGoodbye, {});
     state_ = State::kLeaving;
@@ -98,6 +56,7 @@ void Hub::watch(PollSet& set) const {
     if (member.link) member.link->watch(set);
   admission_.watch(set);
   servers_.watch(set);
+  if (changes_) changes_->watch(set);
   if (rendezvous_) rendezvous_->watch(set);
   if (state_ == State::kJoining || state_ == State::kOpening) set.wakeAt(admission_.deadline().at());
   if (ops_) set.wakeAt(ops_->deadline().at());
@@ -125,64 +84,9 @@ Status Hub::advance(const PollSet& set) {
       BPS_TRY(servers_.step(set));
       return servers_.allOpened() ? begin() : Status();
     default:
+      if (changes_ && ops_->serversConfirmed()) changes_->step(set);
       return admission_.step(set);  // closes the connections of ranks that have left
   }
-}
-
-Status Hub::stepJoining(const PollSet& set) {
-  if (rendezvous_) {
-    const std::optional<Address> told = BPS_TRY(rendezvous_->step(set));
-    if (told) rendezvous_.reset();
-  }
-  BPS_TRY(admission_.step(set));
-  for (RankAdmission::JoinedRank& joined : admission_.takeJoinedRanks())
-    members_[joined.rank].link = std::move(joined.link);
-  if (startError_.ok() && !servers_.started() && admission_.table().hasSeveralMachines()) {
-    const auto timeout = milliseconds(args_.credentials.timeoutMs);
-    const auto half = started_.at() + timeout / 2 - Deadline::Clock::now();
-    servers_.start(Deadline::in(std::max<Deadline::Clock::duration>(half, timeout / 10)));
-  }
-  if (startError_.ok()) failStart(servers_.step(set));
-  if (!admission_.table().complete()) return {};
-  if (!startError_.ok()) return startError_.clone();
-  if (!servers_.allResponded()) return {};
-  return open();
-}
-
-Status Hub::open() {
-  // Close the listener before the roster is sent, because a rank that has the roster may start the next communicator at
-  // the same address.
-  admission_.close();
-  BPS_TRY(checkServersUsable());
-  servers_.propose(admission_.table().roster(args_.servers.job, args_.settings));
-  state_ = State::kOpening;
-  return servers_.allOpened() ? begin() : Status();
-}
-
-Status Hub::checkServersUsable() const {
-  const bool named = !args_.servers.targets.empty(), several = admission_.table().hasSeveralMachines();
-  if (several && args_.servers.required && !named)
-    return {Code::kInvalidArgument, "BPS_REQUIRE_SERVERS=1, but BPS_SERVERS names none"};
-  if (several || !named) return {};
-  constexpr const char* kWhy = "all ranks are on one machine, and servers only sum between machines";
-  if (args_.servers.required) return failure(Code::kInvalidUsage, "BPS_REQUIRE_SERVERS=1, but {}", kWhy);
-  logWarn(Subsystem::kInit, "BPS_SERVERS is not used: {}", kWhy);
-  return {};
-}
-
-Status Hub::begin() {
-  roster_ = servers_.roster();
-  for (auto& link : servers_.begin()) members_.push_back({std::move(link), false});
-  ops_.emplace(roster_);
-  stalls_.emplace(roster_);
-  const Blob roster = encode(roster_);
-  for (size_t rank = 1; rank < roster_.ranks.size(); ++rank) {
-    members_[rank].link->send(MessageType::kRoster, roster);
-    members_[rank].link->setTimeout(roster_.settings.timeoutMs);
-  }
-  state_ = State::kRunning;
-  events_.joined(roster_);
-  return {};
 }
 
 Status Hub::receive(const PollSet& set) {
@@ -199,18 +103,42 @@ Status Hub::lose(size_t member, const Status& why) {
   const bool own = why.code() == Code::kRemote || why.code() == Code::kSystem;
   if (!own || !mayLose(member)) return why.clone();
   if (members_[member].left) return {};
-  const ServerLost loss{static_cast<uint32_t>(member - roster_.ranks.size()), why.message()};
+  const auto server = static_cast<uint32_t>(member - roster_.ranks.size());
   members_[member].link->sendFailure(
       failure(Code::kRemote, "{} goes on without this server: {}", roster_.rankName(0), why.message()));
   members_[member].link.reset();
-  members_[member].left = true;
+  memberGone(member);
   ++lost_;
+  changes_->onLost(server);
+  ServerEvent loss{ServerEvent::Kind::kLost, server};
+  loss.text = why.message();
+  for (size_t rank = 0; rank < roster_.ranks.size(); ++rank) tell(rank, loss);
+  return {};
+}
+
+void Hub::memberGone(size_t member) {
+  members_[member].left = true;
   stalls_->onHeartbeat(member, Heartbeat(), 0);
   suspicions_.remove(member);
-  for (size_t rank = 1; rank < roster_.ranks.size(); ++rank)
-    if (members_[rank].link) members_[rank].link->send(loss);
-  events_.serverLost(loss);
-  return {};
+}
+
+void Hub::tell(size_t rank, const ServerEvent& event) {
+  if (rank == 0) events_.serverEvent(event);
+  else if (members_[rank].link) members_[rank].link->send(event);
+}
+
+void Hub::takeIn(size_t server, std::unique_ptr<Link> link) {
+  Member& member = members_[roster_.ranks.size() + server];
+  member.link = std::move(link);
+  member.left = false;
+}
+
+void Hub::sayGoodbye(size_t server) {
+  const size_t member = roster_.ranks.size() + server;
+  members_[member].link->send(MessageType::kGoodbye);
+  admission_.flushAndClose(members_[member].link->takeSocket());
+  members_[member].link.reset();
+  memberGone(member);
 }
 
 Status Hub::receiveFrom(size_t member, const PollSet& set) {
@@ -224,8 +152,9 @@ Status Hub::receiveFrom(size_t member, const PollSet& set) {
 }
 
 bool Hub::isExpected(MessageType type) const {
-  return state_ == State::kRunning && isOneOf(type, {MessageType::kControlOpInput, MessageType::kSuspect,
-                                                     MessageType::kGoodbye, MessageType::kFailure});
+  return state_ == State::kRunning &&
+         isOneOf(type, {MessageType::kControlOpInput, MessageType::kSuspect, MessageType::kGoodbye,
+                        MessageType::kFailure, MessageType::kServerReply, MessageType::kDrain});
 }
 
 Status Hub::handle(size_t member, const Frame& frame) {
@@ -238,6 +167,13 @@ Status Hub::handle(size_t member, const Frame& frame) {
       return addSuspicion(member, BPS_TRY(decodeFrom<Suspect>(link, frame)));
     case MessageType::kGoodbye:
       return memberLeft(member);
+    case MessageType::kServerReply:
+      if (member >= roster_.ranks.size() || !changes_) return unexpectedFrame(link, frame);
+      return changes_->onReply(member, BPS_TRY(decodeFrom<ServerReply>(link, frame)));
+    case MessageType::kDrain:
+      if (member < roster_.ranks.size() || !frame.payload.empty()) return unexpectedFrame(link, frame);
+      changes_->onDrain(member - roster_.ranks.size());
+      return {};
     default: {
       const FailureMessage message = BPS_TRY(decodeFrom<FailureMessage>(link, frame));
       return {message.code, message.text};
@@ -283,11 +219,10 @@ Status Hub::memberLeft(size_t member) {
   if (member < roster_.ranks.size()) ops_->rankLeft(member);
   const std::optional<std::string> awaited = ops_->missingInputText(member);
   if (awaited) return {Code::kRemote, *awaited};
-  members_[member].left = true;
-  stalls_->onHeartbeat(member, Heartbeat(), 0);
   admission_.flushAndClose(members_[member].link->takeSocket());
   members_[member].link.reset();
-  suspicions_.remove(member);
+  memberGone(member);
+  if (changes_ && member < roster_.ranks.size()) changes_->onRankLeft(member);
   events_.memberLeft(member);
   if (lost_ > ops_->number(ControlOp::kRecovery) && ops_->complete(ControlOp::kRecovery))
     finishOp(ControlOp::kRecovery);
@@ -335,13 +270,6 @@ Status Hub::checkStalls() {
   return lose(mayLose(stall->member) ? stall->member : stall->awaited, stall->failure);
 }
 
-Status Hub::checkStart() const {
-  if (!admission_.deadline().passed()) return {};
-  if (!startError_.ok()) return startError_.clone();
-  if (!admission_.table().complete()) return {Code::kRemote, admission_.missing()};
-  return failure(Code::kRemote, "servers have not opened the job in time: {}", servers_.pending());
-}
-
 Status Hub::withOwnPause(const Status& failure) const {
   const std::string pause = pause_.text();
   if (failure.code() != Code::kRemote || pause.empty()) return failure.clone();
@@ -360,6 +288,7 @@ void Hub::fail(const Status& why) {
   admission_.close();
   rendezvous_.reset();
   ops_.reset();
+  changes_.reset();
   suspicions_.clear();
   state_ = State::kFailed;
   failure_ = failure.clone();

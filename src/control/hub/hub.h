@@ -10,14 +10,14 @@
 //   a new connection    join, once                                        hub/rank_admission.h
 //   joining, opening    a rank that has joined may send nothing; for servers see hub/server_pool.h
 //   running             ranks and servers: input of the current operation (hub/control_op_table.h), suspect, goodbye,
-//                       failure
+//                       failure; ranks: server reply; servers: drain
 //   failed, leaving     any message; the hub ignores it
 // Any other message breaks the protocol. If a new connection breaks the protocol, the hub closes the connection and
 // does nothing else. If a rank or server of the roster breaks the protocol, the communicator fails with an error that
 // names this rank or server.
 //
 // The communicator goes on without a server that is lost while the hub is running. The hub then closes its link to the
-// server, and tells every rank with the message "server lost". The ranks take part in a kRecovery, and their
+// server, and tells every rank with a ServerEvent. The ranks take part in a kRecovery, and their
 // CallSchedulers move the server's chunks to other owners. A server is lost in these cases:
 //   - its link breaks, it is silent for BPS_SERVER_TIMEOUT, it breaks the protocol or reports a failure of its own;
 //   - a rank suspects the server, or the server suspects a rank, until the suspicion becomes final;
@@ -41,7 +41,8 @@
 #include "src/control/control_node.h"
 #include "src/control/hub/control_op_table.h"
 #include "src/control/hub/rank_admission.h"
-#include "src/control/hub/server_pool.h"
+#include "src/control/servers/server_changes.h"
+#include "src/control/servers/server_pool.h"
 #include "src/control/hub/stall_detector.h"
 #include "src/control/hub/suspicions.h"
 #include "src/control/pause_detector.h"
@@ -56,13 +57,14 @@ struct HubArgs {
   Join join;                // rank 0's own
   JobSettings settings;
   ServerPoolArgs servers;
+  std::string serverList;  // BPS_SERVERS
   std::string interfaces;  // BPS_SOCKET_IFNAME
   PortRange ports{};       // ports for the hub's listener if the unique id has no port
   Deadline deadline = Deadline::never();
   Status startError;  // the reason why the communicator cannot start, if it is known; sent to all ranks
 };
 
-class Hub final : public ControlNode {
+class Hub final : public ControlNode, public ServerChanges::Host {
  public:
   static Result<std::unique_ptr<Hub>> create(HubArgs args, ControlNodeEvents& events);
 
@@ -72,6 +74,7 @@ class Hub final : public ControlNode {
     fail(failure);
   }
   void suspect(size_t member, std::string text) override;
+  void reply(ServerReply reply) override;
   void leave() override;
   void setHeartbeat(const Heartbeat& heartbeat) override {
     if (stalls_) stalls_->onHeartbeat(0, heartbeat, ++ownHeartbeats_);
@@ -110,6 +113,10 @@ class Hub final : public ControlNode {
   }
   void refuseSplit(size_t rank, uint32_t number, const std::string& why);
   Status memberLeft(size_t member);
+  void memberGone(size_t member);
+  void tell(size_t rank, const ServerEvent& event) override;
+  void takeIn(size_t server, std::unique_ptr<Link> link) override;
+  void sayGoodbye(size_t server) override;
   Status addSuspicion(size_t from, const Suspect& suspect);
   // True if the communicator can go on without this member.
   bool mayLose(size_t member) const {
@@ -146,6 +153,7 @@ class Hub final : public ControlNode {
   uint64_t ownHeartbeats_ = 0;
   uint32_t lost_ = 0;                    // number of lost servers
   std::optional<StallDetector> stalls_;  // while running
+  std::unique_ptr<ServerChanges> changes_;  // while running, if there are places for servers
   Deadline nextStallCheck_ = Deadline::in({});
 };
 

@@ -5,6 +5,12 @@
 #include "src/base/format.h"
 
 namespace bps {
+namespace {
+
+// On a machine whose CPUs are busy, heartbeats may be this late.
+constexpr std::chrono::milliseconds kMaxLateness(300);
+
+}  // namespace
 
 // True if the member's heartbeat names another member for which it waits. If the heartbeat has a number that no member
 // has, the result is false.
@@ -55,7 +61,7 @@ void StallDetector::restart(TimePoint now) {
 void StallDetector::noteHeartbeats(TimePoint now) {
   const std::chrono::milliseconds interval(roster_.settings.timeoutMs / 10);
   for (MemberState& member : members_) {
-    if (now - member.heardAt > interval + interval / 2) member.steadySince = now;
+    if (now - member.heardAt > interval + std::max(interval / 2, kMaxLateness)) member.steadySince = now;
     if (member.heartbeats != member.heartbeatsSeen) member.heardAt = now;
     member.heartbeatsSeen = member.heartbeats;
   }

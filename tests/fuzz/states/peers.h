@@ -121,7 +121,7 @@ class CheckedEvents : public ControlNodeEvents {
     failure = why.message();
   }
   void memberLeft(size_t member) override { require(roster && member < roster->members()); }
-  void serverLost(const ServerLost& loss) override { require(roster && loss.server < roster->servers.size()); }
+  void serverEvent(const ServerEvent& event) override { require(roster && event.server < roster->servers.size()); }
   void hubLeft() override { require(roster.has_value()); }
   void leaveDone() override { require(++leavesDone == 1); }
 

@@ -61,18 +61,25 @@ class FailureRecorder {
               failure_ = std::move(failure);
               changed_.notifyAll();
             },
-            [this](const ServerLost& loss) {
+            [this](const ServerEvent& event) {
               MutexLock lock(mutex_);
-              losses_.push_back(loss);
+              (event.kind == ServerEvent::Kind::kLost ? losses_ : changes_).push_back(event);
               changed_.notifyAll();
             }};
   }
   // Waits for this number of lost servers, and returns the losses.
-  std::vector<ServerLost> waitForLosses(size_t count, double seconds = 5) {
+  std::vector<ServerEvent> waitForLosses(size_t count, double seconds = 5) {
     const Deadline deadline = soon(seconds);
     MutexLock lock(mutex_);
     while (losses_.size() < count && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
     return losses_;
+  }
+  // Waits for the next event of a change of the servers. Returns a loss, which is never such an event, if none arrives.
+  ServerEvent waitForChange(double seconds = 5) {
+    const Deadline deadline = soon(seconds);
+    MutexLock lock(mutex_);
+    while (changes_.size() == changesTaken_ && !deadline.passed()) changed_.waitUntil(mutex_, deadline.at());
+    return changes_.size() == changesTaken_ ? ServerEvent() : changes_[changesTaken_++];
   }
   // Waits for a failure and returns its text, or "" if no failure arrives in time.
   std::string wait(double seconds = 5) {
@@ -95,7 +102,8 @@ class FailureRecorder {
   CondVar changed_;
   int count_ BPS_GUARDED_BY(mutex_) = 0;
   Status failure_ BPS_GUARDED_BY(mutex_);
-  std::vector<ServerLost> losses_ BPS_GUARDED_BY(mutex_);
+  std::vector<ServerEvent> losses_ BPS_GUARDED_BY(mutex_), changes_ BPS_GUARDED_BY(mutex_);
+  size_t changesTaken_ BPS_GUARDED_BY(mutex_) = 0;
 };
 
 inline Result<std::unique_ptr<ControlPlane>> joinPlane(const Env& env, const JoinArgs& args, Deadline deadline,

@@ -14,13 +14,13 @@ class ServerLossTest : public testing::Test {
   std::string lost(const std::vector<uint32_t>& servers) {
     std::string why;
     for (size_t r = 0; r < cluster_.size(); ++r) {
-      const std::vector<ServerLost> losses = cluster_[r].failures.waitForLosses(servers.size());
+      const std::vector<ServerEvent> losses = cluster_[r].failures.waitForLosses(servers.size());
       EXPECT_EQ(losses.size(), servers.size());
       for (size_t i = 0; i < std::min(losses.size(), servers.size()); ++i) EXPECT_EQ(losses[i].server, servers[i]);
       if (r > 0 && !losses.empty()) {
-        EXPECT_EQ(losses.back().why, why);
+        EXPECT_EQ(losses.back().text, why);
       }
-      why = losses.empty() ? "" : losses.back().why;
+      why = losses.empty() ? "" : losses.back().text;
       EXPECT_EQ(cluster_[r].failures.count(), 0);
     }
     return why;

@@ -41,14 +41,20 @@ TEST(JobPlan, EveryEndpointMayTakeOverTheShareOfALostServer) {
   const JobPlan plan = JobPlan::make(roster).value();
   EXPECT_EQ(plan.weights[0], 0U);
   EXPECT_EQ(plan.owners, std::vector<bool>(4, true));
-  const std::vector<uint64_t> left = weightsWithout(roster, {true, false}).value();
+  std::vector<ServerEntry> servers = roster.servers;
+  servers[0].present = false;
+  const std::vector<uint64_t> left = weightsWith(roster, servers).value();
   EXPECT_GT(left[0], 0U);
   EXPECT_EQ(left[2], 0U);
   EXPECT_EQ(std::vector<uint64_t>({left[0], left[1], left[3]}), [&] {
     roster.servers.pop_back();
     return JobPlan::make(roster).value().weights;
   }());
-  EXPECT_EQ(weightsWithout(roster, {true}).value(), (std::vector<uint64_t>{left[0], left[0], 0}));
+  roster.servers[0].present = false;
+  const JobPlan withoutServer = JobPlan::make(roster).value();
+  EXPECT_EQ(withoutServer.weights, (std::vector<uint64_t>{left[0], left[0], 0}));
+  EXPECT_EQ(withoutServer.owners, (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(withoutServer.shares.servers, std::vector<double>{0});
 }
 
 TEST(JobPlan, PartitionBytesBoundsEveryChunk) {

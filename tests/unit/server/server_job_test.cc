@@ -17,10 +17,10 @@ TEST(ServerJob, GoesOnWithoutADeadServer) {
   const std::string name = dying->name();
   dying.reset();
   for (size_t r = 0; r < 3; ++r) {
-    const std::vector<ServerLost> losses = cluster[r].failures.waitForLosses(1);
+    const std::vector<ServerEvent> losses = cluster[r].failures.waitForLosses(1);
     ASSERT_EQ(losses.size(), 1U);
     EXPECT_EQ(losses[0].server, 0U);
-    EXPECT_EQ(losses[0].why, "server " + name + ": the server was stopped");
+    EXPECT_EQ(losses[0].text, "server " + name + ": the server was stopped");
     EXPECT_EQ(cluster[r].failures.count(), 0);
   }
   EXPECT_EQ(other.runner.jobs().size(), 1U);
@@ -66,7 +66,7 @@ TEST(ServerJob, ServerThatNeverListensIsExcluded) {
   server.runner.neverListen();
   Cluster cluster(2, withServers({&server}));
   cluster.expectJoined();
-  EXPECT_TRUE(cluster.plane(0).roster().servers.empty());
+  EXPECT_EQ(cluster.plane(0).roster().presentServers(), 0U);
   EXPECT_TRUE(server.runner.waitEmpty(1));
 }
 
@@ -79,7 +79,7 @@ TEST(ServerJob, DrainsRefusesNewJobsAndEndsWithTheLast) {
   Env env = withServers({&server}, 1);
   Cluster second(2, env);
   second.expectJoined();
-  EXPECT_TRUE(second.plane(0).roster().servers.empty());
+  EXPECT_EQ(second.plane(0).roster().presentServers(), 0U);
   env.requireServers = true;
   Cluster third(2, env);
   EXPECT_TRUE(contains(third[0].joined.message(), "server is draining")) << third[0].joined.message();
@@ -123,7 +123,7 @@ TEST(ServerJob, UnauthenticatedPeersDoNotDisturbAJob) {
   }
   Cluster another(2, withServers({&server}, 6));
   another.expectJoined();
-  EXPECT_EQ(another.plane(0).roster().servers.size(), 1U) << "silent connections are evicted";
+  EXPECT_EQ(another.plane(0).roster().presentServers(), 1U) << "silent connections are evicted";
   EXPECT_EQ(cluster[0].failures.count(), 0);
   cluster.leave();
   another.leave();
@@ -159,7 +159,7 @@ TEST(ServerJob, LoadIsReportedOnlyBeforeAJobIsOpen) {
   EXPECT_NE(nextFrame(*talks.socket, 1).header.type, MessageType::kCheckReport);
   Cluster cluster(2, env);
   cluster.expectJoined();
-  EXPECT_EQ(cluster.plane(0).roster().servers.size(), 1U);
+  EXPECT_EQ(cluster.plane(0).roster().presentServers(), 1U);
   cluster.leave();
 }
 
@@ -187,7 +187,7 @@ TEST(ServerJob, HostileHubCannotHarmIt) {
   EXPECT_EQ(server.runner.opened(), 0);
   Cluster cluster(2, env);
   cluster.expectJoined();
-  EXPECT_EQ(cluster.plane(0).roster().servers.size(), 1U);
+  EXPECT_EQ(cluster.plane(0).roster().presentServers(), 1U);
   cluster.leave();
 }
 

@@ -65,7 +65,7 @@ TEST(Roster, RefusesOtherVersionsByNumber) {
   bytes[0] = 9;
   Result<Roster> back = decodeRoster(bytes);
   ASSERT_FALSE(back.ok());
-  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 4; rebuild one side");
+  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 5; rebuild one side");
 }
 
 TEST(Roster, MalformedBytesAreRefusedSafely) {

@@ -24,7 +24,7 @@ class CallSchedulerNetworkTest : public testing::Test {
     machines_.connectAll();
     for (size_t rank = 0; rank < 2; ++rank) {
       Session& session =
-          sessions_.emplace_back(SessionBase{env_, machines_.control(rank), failure_, losses_, bell_, nullptr});
+          sessions_.emplace_back(SessionBase{env_, machines_.control(rank), failure_, serverEvents_, bell_, nullptr});
       session.plan = machines_.plan();
       schedulers_[rank] = std::move(CallScheduler::create(session, std::move(machines_.planes[rank]))).value();
     }
@@ -49,7 +49,7 @@ class CallSchedulerNetworkTest : public testing::Test {
   const Env env_;
   std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
   CommunicatorFailure failure_{bell_, nullptr};
-  ServerLosses losses_;
+  ServerEvents serverEvents_;
   TwoMachines machines_{{&buffers_, &buffers_}};
   std::deque<Session> sessions_;
   std::vector<float> data_[2];

@@ -38,7 +38,7 @@ class CallSchedulerTest : public testing::Test {
   void join(uint32_t ranks) {
     cluster_.emplace(ranks, localEnv(kTimeout), [](uint32_t) { return "one"; });
     cluster_->expectJoined();
-    session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, losses_, bell_, nullptr});
+    session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, serverEvents_, bell_, nullptr});
     session_->plan = std::move(JobPlan::make(session_->control.roster())).value();
   }
   // Creates the LocalReducer of rank 1. Rank 0, the only other rank of the machine, never contributes.
@@ -88,7 +88,7 @@ class CallSchedulerTest : public testing::Test {
   Env env_;
   std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
   CommunicatorFailure failure_{bell_, nullptr};
-  ServerLosses losses_;
+  ServerEvents serverEvents_;
   std::optional<Cluster> cluster_;
   std::optional<Session> session_;
   std::vector<std::unique_ptr<Call>> calls_;

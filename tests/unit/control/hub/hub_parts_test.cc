@@ -4,7 +4,7 @@
 
 #include "src/control/hub/control_op_table.h"
 #include "src/control/hub/rank_table.h"
-#include "src/control/hub/server_list.h"
+#include "src/control/servers/server_list.h"
 #include "src/control/pause_detector.h"
 #include "tests/unit/control/cluster.h"
 

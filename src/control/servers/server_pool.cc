@@ -1,4 +1,4 @@
-#include "src/control/hub/server_pool.h"
+#include "src/control/servers/server_pool.h"
 
 #include <algorithm>
 
@@ -144,7 +144,7 @@ Status ServerPool::exclude(Server& server, const std::string& why) {
   server.link.reset();
   if (args_.required)
     return failure(Code::kRemote, "server {} cannot be used: {} (BPS_REQUIRE_SERVERS=1)", server.name, why);
-  logWarn(Subsystem::kInit, "server {} is left out: {}", server.name, why);
+  if (!args_.quiet) logWarn(Subsystem::kInit, "server {} is left out: {}", server.name, why);
   return {};
 }
 
@@ -155,8 +155,16 @@ bool ServerPool::allResponded() const {
   });
 }
 
-void ServerPool::propose(const Roster& ranks) {
-  roster_ = ranks;
+bool ServerPool::excludedAll() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& server) { return server.state == State::kExcluded; });
+}
+
+void ServerPool::propose(const Roster& roster, size_t firstPlace) {
+  roster_ = roster;
+  firstPlace_ = firstPlace;
+  if (roster_.servers.size() < firstPlace_ + servers_.size())
+    roster_.servers.resize(firstPlace_ + servers_.size(), ServerEntry{"", 0, false});
   sendProposal();
 }
 
@@ -164,17 +172,17 @@ void ServerPool::sendProposal() {
   proposalStale_ = false;
   ++proposal_;
   openDeadline_ = Deadline::in(std::chrono::milliseconds(args_.credentials.timeoutMs / 4));
-  roster_.servers.clear();
-  for (const Server& server : servers_)
-    if (server.state != State::kExcluded) roster_.servers.push_back({server.name, server.bytesPerSecond});
-  if (roster_.servers.empty() && !servers_.empty())
-    logWarn(Subsystem::kInit, "no summation server is usable: running without servers");
-  OpenJob message{proposal_, static_cast<uint32_t>(roster_.machines.size()), encode(roster_)};
-  for (Server& server : servers_) {
-    if (server.state == State::kExcluded) continue;
-    server.link->send(message);
-    server.state = State::kProposed;
-    ++message.endpoint;
+  for (size_t i = 0; i < servers_.size(); ++i)
+    roster_.servers[firstPlace_ + i] = {servers_[i].name, servers_[i].bytesPerSecond,
+                                        servers_[i].state != State::kExcluded};
+  if (excludedAll() && !servers_.empty() && !args_.quiet)
+    logWarn(Subsystem::kInit, "no summation server is usable: running without servers until one joins");
+  OpenJob message{proposal_, 0, encode(roster_)};
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i].state == State::kExcluded) continue;
+    message.endpoint = static_cast<uint32_t>(roster_.machines.size() + firstPlace_ + i);
+    servers_[i].link->send(message);
+    servers_[i].state = State::kProposed;
   }
 }
 
@@ -206,8 +214,8 @@ std::vector<std::unique_ptr<Link>> ServerPool::sendFailure(const Status& failure
 std::vector<std::unique_ptr<Link>> ServerPool::begin() {
   std::vector<std::unique_ptr<Link>> links;
   for (Server& server : servers_) {
-    if (server.state != State::kOpened) continue;
-    server.link->send(MessageType::kBegin);
+    if (server.state == State::kOpened) server.link->send(MessageType::kBegin);
+    else server.link.reset();
     links.push_back(std::move(server.link));
   }
   servers_.clear();

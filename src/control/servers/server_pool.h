@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "src/base/io/host_lookup.h"
-#include "src/control/hub/server_list.h"
+#include "src/control/servers/server_list.h"
 #include "src/control/link/dialer.h"
 #include "src/control/link/link.h"
 #include "src/wire/roster.h"
@@ -34,6 +34,7 @@ struct ServerPoolArgs {
   Credentials credentials;
   uint64_t job = 0;
   bool required = false;  // BPS_REQUIRE_SERVERS
+  bool quiet = false;     // no warning about an excluded server
 };
 
 class ServerPool {
@@ -47,16 +48,18 @@ class ServerPool {
   Status step(const PollSet& set);
 
   bool allResponded() const;
-  void propose(const Roster& ranks);
+  bool excludedAll() const;
+  // The targets take the places from `firstPlace` on among the servers of the roster.
+  void propose(const Roster& roster, size_t firstPlace = 0);
   bool proposed() const { return proposal_ > 0; }
   bool allOpened() const;
-  const Roster& roster() const { return roster_; }
+  const Roster& roster() const { return roster_; }  // excluded servers are absent
   std::string pending() const;  // for messages: names of the servers that have not opened the job
 
   // Sends the failure of the communicator to every connected server. Returns the links, which may still have queued
   // output.
   std::vector<std::unique_ptr<Link>> sendFailure(const Status& failure);
-  // Tells the servers that the job begins. Returns their links in the order of the roster.
+  // Tells the servers that the job begins. Returns a link for every target, which is null if the server is excluded.
   std::vector<std::unique_ptr<Link>> begin();
 
  private:
@@ -85,6 +88,7 @@ class ServerPool {
   bool started_ = false;
   Deadline reachDeadline_ = Deadline::never(), openDeadline_ = Deadline::never();
   Roster roster_;
+  size_t firstPlace_ = 0;
   uint32_t proposal_ = 0;
   bool proposalStale_ = false;  // a server of the last proposal has been excluded
 };

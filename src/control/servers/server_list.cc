@@ -1,4 +1,4 @@
-#include "src/control/hub/server_list.h"
+#include "src/control/servers/server_list.h"
 
 #include <fstream>
 #include <set>

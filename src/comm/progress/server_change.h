@@ -1,0 +1,69 @@
+// ServerChange: lets a server join or leave while the calls of a communicator go on. It carries out, on this rank, what
+// ServerEvent (src/wire/control_messages.h) requires; the hub has one change at a time (src/control/hub/
+// server_changes.h). The ServerChange belongs to the CallScheduler, and only the holder of the progress lock uses it.
+//
+//   join:   kJoining -> listens -> kHandles -> connects -> ready -> kAt -> the new lane takes its place -> done -> kEnd
+//   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd
+//
+// A rank that is ready begins no call until it receives kAt. So no rank has begun the call of kAt, and all ranks cut
+// every call with the same servers. From this call on, a rank that joins waits until the old lane in this place, if
+// there is one, is idle: chunks of a place are never on two lanes.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/comm/lanes/data_plane.h"
+#include "src/comm/progress/server_weights.h"
+#include "src/comm/progress/session.h"
+#include "src/net/waiter.h"
+
+namespace bps {
+
+class ServerChange {
+ public:
+  // `plane` is null if this rank does not use the network. All arguments must outlive this object.
+  ServerChange(const Session& session, ServerWeights& weights, DataPlane* plane, net::Waiter& waiter)
+      : session_(session), weights_(weights), plane_(plane), waiter_(waiter) {}
+
+  // Handles any event but kLost. `callsBegun` is the number of calls that this rank has begun.
+  Status handle(const ServerEvent& event, uint64_t callsBegun);
+  // Goes on with the change. Returns whether anything moved.
+  Result<bool> step(uint64_t callsBegun);
+  // True if this rank may begin the call with this number.
+  bool mayBegin(uint64_t call) const;
+  // True if step() must be called without an event.
+  bool connecting() const { return change_ && change_->mesh != nullptr && change_->connects; }
+
+ private:
+  struct Change {
+    uint32_t server = 0, number = 0;
+    bool joins = false;
+    double bytesPerSecond = 0;
+    std::unique_ptr<net::Mesh> mesh;  // until the connections exist
+    bool connects = false;
+    Deadline deadline = Deadline::never();  // for the connections
+    bool ready = false, done = false;       // this rank has replied
+    std::optional<uint64_t> firstCall;      // since kAt
+  };
+  size_t endpoint() const { return session_.control.roster().machines.size() + change_->server; }
+  Status begin(const ServerEvent& event, uint64_t callsBegun);
+  Status connect(const ServerEvent& event, uint64_t callsBegun);
+  Status takeEffectAt(const ServerEvent& event);
+  void end();
+  void becomeReady(uint64_t callsBegun);
+  void giveUp(const std::string& why);
+  Result<bool> stepMesh(uint64_t callsBegun);
+  void reply(ServerReply::Kind kind, uint64_t limit = 0, Blob handles = {}, std::string text = {}) const;
+  void log(const std::string& text) const;
+
+  const Session& session_;
+  ServerWeights& weights_;
+  DataPlane* const plane_;
+  net::Waiter& waiter_;
+  std::optional<Change> change_;
+  Deadline nextMeshStep_ = Deadline::in({});
+};
+
+}  // namespace bps

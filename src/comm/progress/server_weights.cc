@@ -1,0 +1,32 @@
+#include "src/comm/progress/server_weights.h"
+
+#include <algorithm>
+
+namespace bps {
+
+void ServerWeights::add(uint64_t firstCall, size_t server, bool present, double bytesPerSecond) {
+  changes_.push_back({firstCall, server, ServerEntry{"", bytesPerSecond, present}});
+}
+
+std::vector<ServerEntry> ServerWeights::serversAt(uint64_t call) const {
+  std::vector<ServerEntry> servers = servers_;
+  for (const Change& change : changes_)
+    if (change.firstCall <= call) servers[change.server] = change.entry;
+  return servers;
+}
+
+Status ServerWeights::beforeCall(uint64_t call, Cutter& cutter) {
+  const auto begins = [&](const Change& change) { return change.firstCall == call; };
+  if (std::any_of(changes_.begin(), changes_.end(), begins)) cutter.setWeights(BPS_TRY(at(call)));
+  for (; !changes_.empty() && changes_.front().firstCall < call; changes_.pop_front())
+    servers_[changes_.front().server] = changes_.front().entry;
+  return {};
+}
+
+size_t ServerWeights::present() const {
+  const std::vector<ServerEntry> servers = serversAt(UINT64_MAX);
+  return static_cast<size_t>(
+      std::count_if(servers.begin(), servers.end(), [](const ServerEntry& server) { return server.present; }));
+}
+
+}  // namespace bps
