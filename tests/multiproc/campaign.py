@@ -23,6 +23,11 @@ RUN_SECONDS = 90
 ERRORS = re.compile(r"rank \d+ \(|server 127\.")
 
 
+# The faults and how often they occur.
+FAULTS = {"kill server": 3, "kill and restart server": 5, "drain server": 2, "drain and restart server": 4,
+          "stop server": 2, "stop and continue server": 2, "list change": 3, "kill rank": 1}
+
+
 class Failed(Exception):
     pass
 
@@ -45,6 +50,8 @@ class Job:
         with open(os.open(self.key, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
             file.write(os.urandom(32))
         self.rank_processes, self.server_processes, self.addresses = [], [], []
+        self.ended_servers = []  # processes whose place another process has taken
+        self.list_file = os.path.join(folder, "servers") if rng.random() < 0.4 else None
 
     def environment(self, spec="", **more):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("BPS_", "NCCL_"))}
@@ -65,32 +72,54 @@ class Job:
         with open(os.path.join(self.folder, name), errors="replace") as file:
             return file.read()
 
+    def start_server(self, name, address, spec=""):
+        """Starts a server and returns it with its address."""
+        process = self.start(name, [os.path.join(self.build, "bin", "bps-server"), "--listen", address],
+                             self.environment(spec))
+        until = time.monotonic() + 10
+        while not (found := re.search(r"^listening on (\S+)", self.text(name + ".out"), re.M)):
+            if time.monotonic() > until or process.poll() is not None:
+                raise Failed(f"{name} does not listen")
+            time.sleep(0.02)
+        return process, found[1]
+
     def start_servers(self, specs):
         for j in range(self.servers):
-            name = f"server{j}"
-            self.server_processes.append(self.start(
-                name, [os.path.join(self.build, "bin", "bps-server"), "--listen", "127.0.0.1:0"],
-                self.environment(specs.get(j, ""))))
-            until = time.monotonic() + 10
-            while not (found := re.search(r"^listening on (\S+)", self.text(name + ".out"), re.M)):
-                if time.monotonic() > until:
-                    raise Failed(f"{name} does not listen")
-                time.sleep(0.02)
-            self.addresses.append(found[1])
+            process, address = self.start_server(f"server{j}", "127.0.0.1:0", specs.get(j, ""))
+            self.server_processes.append(process)
+            self.addresses.append(address)
+
+    def restart_server(self, j):
+        """Starts a server again at its old address, once the old process has ended."""
+        self.server_processes[j].wait()
+        self.ended_servers.append(self.server_processes[j])
+        self.server_processes[j], _ = self.start_server(f"server{j}-{len(self.ended_servers)}", self.addresses[j])
+
+    def server_list(self):
+        if self.list_file is None:
+            return ",".join(self.addresses)
+        self.write_list(self.addresses)
+        return "@" + self.list_file
+
+    def write_list(self, addresses):
+        with open(self.list_file + ".new", "w") as file:
+            file.writelines(address + "\n" for address in addresses)
+        os.replace(self.list_file + ".new", self.list_file)
 
     def start_ranks(self, options, harmless):
         root = f"127.0.0.1:{free_port()}"
         ranks = self.machines * self.per_machine
+        servers = self.server_list()
         for rank in range(ranks):
             env = self.environment(harmless, BPS_RANK=str(rank), BPS_NRANKS=str(ranks), BPS_ROOT=root,
-                                   BPS_HOSTID=f"machine{rank // self.per_machine}", BPS_SERVERS=",".join(self.addresses))
+                                   BPS_HOSTID=f"machine{rank // self.per_machine}", BPS_SERVERS=servers)
             if self.rng.random() < 0.3:
                 env["NCCL_SHM_DISABLE"] = "1"
             self.rank_processes.append(self.start(
                 f"rank{rank}", [os.path.join(self.build, "bin", "bps-perf"), *options], env))
 
     def end(self):
-        for process in self.rank_processes + self.server_processes:
+        for process in self.rank_processes + self.server_processes + self.ended_servers:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
@@ -110,7 +139,7 @@ def inject(job, rng, log):
     killed = set()
     for _ in range(rng.randint(1, job.servers + 1)):
         time.sleep(rng.random() * 0.8)
-        kind = rng.choices(["kill server", "stop server", "stop and continue server", "kill rank"], [6, 2, 2, 1])[0]
+        kind = rng.choices(list(FAULTS), list(FAULTS.values()))[0]
         log.append(kind)
         if kind == "kill rank":
             rank = rng.randrange(len(job.rank_processes))
@@ -118,14 +147,37 @@ def inject(job, rng, log):
                 job.rank_processes[rank].kill()
                 killed.add(rank)
             continue
-        server = job.server_processes[rng.randrange(job.servers)]
-        if server.poll() is not None:
-            continue
-        server.send_signal(signal.SIGKILL if kind == "kill server" else signal.SIGSTOP)
-        if kind == "stop and continue server":
-            time.sleep(rng.choice([0.3, SERVER_TIMEOUT + 0.5]))
-            server.send_signal(signal.SIGCONT)
+        inject_into_server(job, rng, kind)
     return killed
+
+
+def inject_into_server(job, rng, kind):
+    j = rng.randrange(job.servers)
+    server = job.server_processes[j]
+    if kind == "list change":
+        if job.list_file is not None:
+            job.write_list(address for address in job.addresses if rng.random() < 0.6)
+            time.sleep(rng.random() * 2)
+            job.write_list(job.addresses)
+        return
+    if server.poll() is None:
+        drains = kind.startswith("drain")
+        server.send_signal(signal.SIGTERM if drains else signal.SIGKILL if kind.startswith("kill") else signal.SIGSTOP)
+    if kind == "stop and continue server" and server.poll() is None:
+        time.sleep(rng.choice([0.3, SERVER_TIMEOUT + 0.5]))
+        server.send_signal(signal.SIGCONT)
+    if kind.endswith("restart server"):
+        time.sleep(rng.random())
+        if kind.startswith("drain"):
+            server.send_signal(signal.SIGCONT)  # an earlier fault may have stopped the server
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                if all(process.poll() is None for process in job.rank_processes):
+                    raise Failed(f"server{j} does not drain") from None
+                server.kill()
+        job.restart_server(j)
+        time.sleep(1.5 * rng.random())
 
 
 def run(build, seed, outcomes, verbose):
@@ -195,7 +247,8 @@ def judge(job, killed):
 
 
 def tails(job):
-    names = [f"rank{rank}" for rank in range(len(job.rank_processes))] + [f"server{j}" for j in range(job.servers)]
+    names = [f"rank{rank}" for rank in range(len(job.rank_processes))] + sorted(
+        os.path.basename(path)[:-4] for path in glob.glob(os.path.join(job.folder, "server*.err")))
     return "\n".join(f"-- {name} ({job.folder})\n" + "\n".join(
         (job.text(name + ".err") or job.text(name + ".out")).splitlines()[-4:]) for name in names)
 
