@@ -16,8 +16,8 @@
 #include "src/base/deadline.h"
 #include "src/base/status.h"
 #include "src/control/link/poll_set.h"
-#include "src/wire/server_messages.h"
 #include "src/wire/roster.h"
+#include "src/wire/server_messages.h"
 
 namespace bps {
 

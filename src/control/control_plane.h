@@ -24,8 +24,8 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/control/unique_id.h"
-#include "src/wire/server_messages.h"
 #include "src/wire/roster.h"
+#include "src/wire/server_messages.h"
 
 namespace bps {
 

@@ -41,9 +41,9 @@ void HubClient::startDialing(const Address& hub) {
 void HubClient::startOp(ControlOp kind, std::vector<Blob> blobs, Deadline deadline) {
   if (state_ != State::kRunning) return refuseOp(kind);
   const size_t own = isGather(kind) ? 0 : ownItem(kind, roster_, args_.join.rank);
-  pending_[static_cast<size_t>(kind)] =
+  ops_[static_cast<size_t>(kind)].pending =
       PendingOp{own < blobs.size() ? blobs[own] : Blob(), withGrace(controlOpDeadline(kind, deadline, roster_))};
-  hub_->send(ControlOpInput{kind, opNumbers_[static_cast<size_t>(kind)], remainingMs(deadline), std::move(blobs)});
+  hub_->send(ControlOpInput{kind, ops_[static_cast<size_t>(kind)].number, remainingMs(deadline), std::move(blobs)});
 }
 
 void HubClient::refuseOp(ControlOp kind) {
@@ -53,7 +53,7 @@ void HubClient::refuseOp(ControlOp kind) {
 // After the goodbye of the hub or of this rank, no result comes any more.
 void HubClient::refusePendingOps() {
   for (size_t kind = 0; kind < kControlOps; ++kind)
-    if (std::exchange(pending_[kind], std::nullopt)) refuseOp(static_cast<ControlOp>(kind));
+    if (std::exchange(ops_[kind].pending, std::nullopt)) refuseOp(static_cast<ControlOp>(kind));
 }
 
 void HubClient::report(Status failure) {
@@ -100,8 +100,8 @@ void HubClient::watch(PollSet& set) const {
   if (state_ == State::kDialingHub) dialer_->watch(set);
   if (hub_) hub_->watch(set);
   if (joining()) set.wakeAt(withGrace(args_.deadline).at());
-  for (const auto& pending : pending_)
-    if (pending) set.wakeAt(pending->deadline.at());
+  for (const Ops& ops : ops_)
+    if (ops.pending) set.wakeAt(ops.pending->deadline.at());
   for (const HeldFailure& own : heldFailures_) set.wakeAt(own.deadline.at());
 }
 
@@ -229,16 +229,16 @@ Status HubClient::handleRoster(const Frame& frame) {
 Status HubClient::answer(const Frame& frame) {
   ControlOpResult answer = BPS_TRY(decodeFrom<ControlOpResult>(*hub_, frame));
   if (Status wrong = checkResult(answer); !wrong.ok()) return hub_->protocolError(wrong);
-  ++opNumbers_[static_cast<size_t>(answer.kind)];
-  pending_[static_cast<size_t>(answer.kind)].reset();
+  ++ops_[static_cast<size_t>(answer.kind)].number;
+  ops_[static_cast<size_t>(answer.kind)].pending.reset();
   if (!answer.givenUp.empty()) events_.answered(answer.kind, Status(Code::kRemote, std::move(answer.givenUp)));
   else events_.answered(answer.kind, std::move(answer.blobs));
   return {};
 }
 
 Status HubClient::checkResult(const ControlOpResult& answer) const {
-  const auto& pending = pending_[static_cast<size_t>(answer.kind)];
-  if (!pending || answer.number != opNumbers_[static_cast<size_t>(answer.kind)])
+  const auto& pending = ops_[static_cast<size_t>(answer.kind)].pending;
+  if (!pending || answer.number != ops_[static_cast<size_t>(answer.kind)].number)
     return failure(Code::kRemote, "{} {}: unexpected result", controlOpName(answer.kind), answer.number);
   if (!answer.givenUp.empty()) {
     if (answer.kind == ControlOp::kSplit && answer.blobs.empty()) return {};
@@ -284,8 +284,8 @@ Status HubClient::handleServerEvent(const Frame& frame) {
   const bool known = member < roster_.members(), present = known && !left_[member];
   const bool begins = event.kind == Kind::kJoining || event.kind == Kind::kLeaving;
   const bool possible = event.kind == Kind::kLost ? present
-                        : begins ? !change_ && present == (event.kind == Kind::kLeaving)
-                                 : change_ && change_->server == event.server;
+                        : begins                  ? !change_ && present == (event.kind == Kind::kLeaving)
+                                                  : change_ && change_->server == event.server;
   if (!known || !possible)
     return hub_->protocolError(
         failure(Code::kRemote, "unexpected event {} of server {}", static_cast<int>(event.kind), event.server));
@@ -320,7 +320,7 @@ void HubClient::checkDeadlines() {
   if (joining() && withGrace(args_.deadline).passed())
     return fail(failure(Code::kRemote, "{} did not answer in time", hub_ ? hub_->name() : "the rendezvous server"));
   for (size_t kind = 0; kind < kControlOps; ++kind)
-    if (pending_[kind] && pending_[kind]->deadline.passed())
+    if (ops_[kind].pending && ops_[kind].pending->deadline.passed())
       return fail(failure(Code::kRemote, "{}: no answer from {} in time", controlOpName(static_cast<ControlOp>(kind)),
                           hub_->name()));
   for (const HeldFailure& own : heldFailures_)
@@ -332,7 +332,7 @@ void HubClient::checkDeadlines() {
 }
 
 void HubClient::fail(const Status& failure) {
-  pending_ = {};
+  for (Ops& ops : ops_) ops.pending.reset();
   heldFailures_.clear();
   rendezvous_.reset();
   dialer_.reset();

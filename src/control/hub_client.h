@@ -61,6 +61,10 @@ class HubClient final : public ControlNode {
     Blob mine;        // this rank's own item
     Deadline deadline;
   };
+  struct Ops {  // the operations of one kind
+    uint32_t number = 0;
+    std::optional<PendingOp> pending;
+  };
   struct HeldFailure {  // a failure that is delivered unless the hub sends a failure first
     size_t member;
     Status failure;
@@ -97,10 +101,9 @@ class HubClient final : public ControlNode {
   std::unique_ptr<Dialer> dialer_;
   std::unique_ptr<Link> hub_;
   Roster roster_;
-  std::vector<bool> left_;                  // by member; also true for an absent server
-  std::optional<ServerEvent> change_;       // the first event of the current change of the servers
-  std::array<uint32_t, kControlOps> opNumbers_{};
-  std::array<std::optional<PendingOp>, kControlOps> pending_;  // by kind
+  std::vector<bool> left_;             // by member; also true for an absent server
+  std::optional<ServerEvent> change_;  // the first event of the current change of the servers
+  std::array<Ops, kControlOps> ops_;   // by kind
   std::vector<HeldFailure> heldFailures_;
   bool eventsDone_ = false;  // this rank has failed or left; only leaveDone() may still be called
 };

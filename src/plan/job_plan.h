@@ -28,8 +28,8 @@ struct JobPlan {
   size_t serviceBytes(size_t machines) const { return (machines + 1) * depth * limits.maxChunkBytes; }
 };
 
-// Returns the weights per endpoint with these servers, which replace those of the roster. The weight of an absent server
-// is 0.
+// Returns the weights per endpoint with these servers, which replace those of the roster. The weight of an absent
+// server is 0.
 Result<std::vector<uint64_t>> weightsWith(const Roster& roster, const std::vector<ServerEntry>& servers);
 
 }  // namespace bps

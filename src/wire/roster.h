@@ -36,7 +36,8 @@ struct ServerEntry {
   double rateFactor = 1;
 };
 
-// The names of the servers that have joined after the start. All copies of a roster share them. Any thread may use them.
+// The names of the servers that have joined after the start. All copies of a roster share them. Any thread may use
+// them.
 class JoinedNames {
  public:
   void set(size_t server, std::string name) const;

@@ -39,7 +39,7 @@ struct Collective {
   // The next members are set when the call is admitted.
   bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
   std::vector<ChunkRef> chunks;
-  size_t window = 1;         // number of rounds in flight (lane.h)
+  size_t window = 1;  // number of rounds in flight (lane.h)
   size_t rounds = 0;
   uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring

@@ -33,7 +33,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
     plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
   const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
-  const int device = plane->device_ = planned.value_or(0);
+  const int device = plane->nic_.device = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
   plane->nic_.transport = plugin->description() + ", " + nic.name;
   plane->nic_.name = nic.name;
@@ -136,7 +136,7 @@ ExchangeSpec DataPlane::exchangeSpec() const {
 Result<std::unique_ptr<net::Mesh>> DataPlane::listenFor(size_t endpoint) const {
   net::MeshShape shape{self_, spec_.control.roster().machines.size(), std::vector<bool>(lanes_.size())};
   shape.owners[endpoint] = true;
-  return std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::createListening(*spec_.plugin, device_, std::move(shape))));
+  return std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::createListening(*spec_.plugin, nic_.device, std::move(shape))));
 }
 
 Status DataPlane::prepareLane(size_t endpoint, net::Mesh& mesh) {
@@ -178,7 +178,7 @@ Result<DataPlane::EndedLane> DataPlane::endLane(size_t endpoint, const std::func
   const size_t machines = spec_.control.roster().machines.size();
   const net::MeshShape shape{self_, machines, std::vector<bool>(machines), true};
   return EndedLane{*std::move(remains),
-                   std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::createListening(*spec_.plugin, device_, shape)))};
+                   std::make_unique<net::Mesh>(BPS_TRY(net::Mesh::createListening(*spec_.plugin, nic_.device, shape)))};
 }
 
 Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recovery, Deadline deadline) {

@@ -83,9 +83,9 @@ class DataPlane final : public GpuRegionRegistrar {
   // A server joins in four steps. First the caller exchanges the handles of listenFor() with the server, and steps the
   // mesh until it is connected. Then prepareLane() creates the new lane. As soon as canChangeLane(), changeLane() puts
   // the new lane in its place, for the chunks that are submitted from then on. dropLanes() ends the lane that was
-  // there before; peers may use it until their changeLane(). Without a new lane, changeLane() removes an owner that gets
-  // no chunks any more. dropLanes() ends the old lane and a new lane that has no place yet; it passes their connections
-  // to `release` first.
+  // there before; peers may use it until their changeLane(). Without a new lane, changeLane() removes an owner that
+  // gets no chunks any more. dropLanes() ends the old lane and a new lane that has no place yet; it passes their
+  // connections to `release` first.
   using UseComm = std::function<void(net::Comm&)>;
   Result<std::unique_ptr<net::Mesh>> listenFor(size_t endpoint) const;
   Status prepareLane(size_t endpoint, net::Mesh& mesh);
@@ -97,6 +97,7 @@ class DataPlane final : public GpuRegionRegistrar {
 
  private:
   struct Nic {
+    int device = 0;  // of the net plugin
     std::string name, transport;
     std::string gpuObstacle;  // why the NIC cannot access GPU memory; empty if it can
     net::GpuRegistrationModes gpu;
@@ -114,7 +115,6 @@ class DataPlane final : public GpuRegionRegistrar {
   uint64_t oldestRound() const;
 
   DataPlaneSpec spec_;
-  int device_ = 0;  // of the net plugin
   size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
   std::unique_ptr<SumService> service_;
@@ -126,7 +126,7 @@ class DataPlane final : public GpuRegionRegistrar {
     std::unique_ptr<Lane> previous;  // between changeLane() and dropLanes()
   };
   LaneChange change_;
-  std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h
+  std::vector<size_t> sendOrder_;  // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
   Nic nic_;

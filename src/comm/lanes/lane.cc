@@ -48,7 +48,8 @@ Status RemoteLane::admit() {
   BPS_TRY(postAnswerReceives(flight));
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
-  if (!busy_.since && flight.chunk.call->rounds >= kManyRounds) busy_.since = std::chrono::steady_clock::now();
+  if (!times_.busy.since && flight.chunk.call->rounds >= kManyRounds)
+    times_.busy.since = std::chrono::steady_clock::now();
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++count_.admitted;
@@ -115,7 +116,7 @@ Status RemoteLane::retire() {
   BPS_TRY(consumeAnswer(flight));
   if (flight.sendMemory != nullptr) pushQueue_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
-  if (inFlight_.empty() && busy_.since) busy_ = {busyTime(), std::nullopt};
+  if (inFlight_.empty() && times_.busy.since) times_.busy = {busyTime(), std::nullopt};
   ++count_.retired;
   buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
@@ -189,8 +190,8 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
 }
 
 std::chrono::duration<double> RemoteLane::busyTime() const {
-  std::chrono::duration<double> time = busy_.before;
-  if (busy_.since) time += std::chrono::steady_clock::now() - *busy_.since;
+  std::chrono::duration<double> time = times_.busy.before;
+  if (times_.busy.since) time += std::chrono::steady_clock::now() - *times_.busy.since;
   return time;
 }
 
@@ -200,10 +201,10 @@ void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {
 }
 
 std::optional<uint64_t> RemoteLane::checkWait(std::chrono::milliseconds timeout) {
-  if (inFlight_.empty() || waitCheck_.retired != count_.retired) waitCheck_ = {count_.retired, Deadline::never()};
+  if (inFlight_.empty() || times_.wait.retired != count_.retired) times_.wait = {count_.retired, Deadline::never()};
   if (inFlight_.empty()) return {};
-  if (waitCheck_.deadline.at() == Deadline::never().at()) waitCheck_.deadline = Deadline::in(timeout);
-  if (!waitCheck_.deadline.passed()) return {};
+  if (times_.wait.deadline.at() == Deadline::never().at()) times_.wait.deadline = Deadline::in(timeout);
+  if (!times_.wait.deadline.passed()) return {};
   return inFlight_.front().view.call.number;
 }
 

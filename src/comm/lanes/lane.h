@@ -121,8 +121,12 @@ class RemoteLane final : public Lane {
     Deadline deadline = Deadline::never();  // Deadline::never() if no chunk waits
   };
   struct Busy {
-    std::chrono::duration<double> before{};                   // without the time since `since`
+    std::chrono::duration<double> before{};                      // without the time since `since`
     std::optional<std::chrono::steady_clock::time_point> since;  // empty while the lane is not busy
+  };
+  struct Times {
+    WaitCheck wait;
+    Busy busy;
   };
   struct GpuRegistrations {
     void *send = nullptr, *recv = nullptr;
@@ -150,8 +154,7 @@ class RemoteLane final : public Lane {
   std::deque<InFlight> inFlight_;
   std::deque<Kept> kept_;  // of the last chunks that are retired
   Count count_;
-  WaitCheck waitCheck_;
-  Busy busy_;
+  Times times_;
   Status failure_;  // failure of admit() or retire(), after which nothing moves
 };
 

@@ -93,8 +93,8 @@ void ServerChange::giveUp(const std::string& why) {
   change_->mesh.reset();
   const Roster& roster = control_.roster();
   reply(ServerReply::Kind::kFailed, 0, {},
-        fmt::format("{} cannot connect with {}: {}", roster.rankName(control_.rank()),
-                    roster.endpointName(endpoint()), why));
+        fmt::format("{} cannot connect with {}: {}", roster.rankName(control_.rank()), roster.endpointName(endpoint()),
+                    why));
 }
 
 void ServerChange::becomeReady(uint64_t callsBegun) {
@@ -126,8 +126,8 @@ Result<bool> ServerChange::step(uint64_t callsBegun) {
   }
   change_->done = true;
   reply(ServerReply::Kind::kDone);
-  log(fmt::format("{} at call {} since the start; {} servers now", doneText(change_->what, change_->rateFactor), *change_->firstCall,
-                  weights_.present()));
+  log(fmt::format("{} at call {} since the start; {} servers now", doneText(change_->what, change_->rateFactor),
+                  *change_->firstCall, weights_.present()));
   return true;
 }
 

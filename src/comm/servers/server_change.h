@@ -1,6 +1,6 @@
-// ServerChange: lets a server join, leave or get another rate while the calls of a communicator go on. It carries out, on this rank, what
-// ServerEvent (src/wire/control_messages.h) requires; the hub has one change at a time (src/control/hub/
-// server_changes.h). Only the holder of the progress lock uses a ServerChange.
+// ServerChange: lets a server join, leave or get another rate while the calls of a communicator go on. It carries out,
+// on this rank, what ServerEvent (src/wire/control_messages.h) requires; the hub has one change at a time
+// (src/control/hub/ server_changes.h). Only the holder of the progress lock uses a ServerChange.
 //
 //   join:   kJoining -> listens -> kHandles -> connects -> ready -> kAt -> the new lane takes its place -> done -> kEnd
 //   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd

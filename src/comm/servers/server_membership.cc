@@ -15,8 +15,7 @@ Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& 
 void ServerMembership::checkRates() {
   if (control_.rank() != 0 || plane_ == nullptr) return;
   const std::vector<double> factors = weights_.factors();
-  const std::optional<ServerRates::NewRate> rate =
-      rates_.check(plane_->busyTimes(), factors, Deadline::Clock::now());
+  const std::optional<ServerRates::NewRate> rate = rates_.check(plane_->busyTimes(), factors, Deadline::Clock::now());
   if (!rate) return;
   logWarn(Subsystem::kColl, "{} is {} than its share requires; from now on it gets the share of {:.0f} % of its rate",
           control_.roster().endpointName(control_.roster().machines.size() + rate->server),

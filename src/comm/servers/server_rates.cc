@@ -6,9 +6,9 @@
 namespace bps {
 namespace {
 
-constexpr double kMargin = 0.9;     // of the rate that the busy times suggest: they include the latency of the network
-constexpr double kNominal = 0.8;    // a rate above this becomes the nominal rate
-constexpr double kMinLoad = 0.3;    // of a period; if no lane is busy for this long, the ratios say little
+constexpr double kMargin = 0.9;   // of the rate that the busy times suggest: they include the latency of the network
+constexpr double kNominal = 0.8;  // a rate above this becomes the nominal rate
+constexpr double kMinLoad = 0.3;  // of a period; if no lane is busy for this long, the ratios say little
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -56,7 +56,8 @@ std::vector<double> ServerRates::ratiosSinceLast(std::vector<Duration> busy, Dur
 std::optional<ServerRates::NewRate> ServerRates::judge(const std::vector<double>& ratios,
                                                        const std::vector<double>& factors) const {
   for (size_t server = 0; server < ratios.size() && server < previous_.size(); ++server) {
-    const double least = std::min(ratios[server], previous_[server]), most = std::max(ratios[server], previous_[server]);
+    const double least = std::min(ratios[server], previous_[server]),
+                 most = std::max(ratios[server], previous_[server]);
     const bool slow = least > kSlow && factors[server] > kMinRate;
     if (!slow && (most >= kFast || factors[server] >= 1)) continue;
     const double factor = std::clamp(kMargin * factors[server] / (slow ? least : most), kMinRate, 1.0);

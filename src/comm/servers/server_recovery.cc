@@ -30,8 +30,7 @@ Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls) {
   return {};
 }
 
-Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane::EndedLane& lane,
-                                       Deadline deadline) const {
+Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane::EndedLane& lane, Deadline deadline) const {
   RecoveryItem item;
   item.callsBegun = calls.begun;
   item.drivesRail = plane_ != nullptr;
@@ -46,8 +45,8 @@ void ServerRecovery::log(const ServerEvent& loss, double seconds) const {
   const Roster& roster = control_.roster();
   const std::string text = fmt::format(
       "{} is lost, and the calls go on without it: {}. The change took {:.0f} ms; {} of {} servers are left",
-      roster.endpointName(roster.machines.size() + loss.server), loss.text, 1e3 * seconds,
-      weights_.present(), roster.servers.size());
+      roster.endpointName(roster.machines.size() + loss.server), loss.text, 1e3 * seconds, weights_.present(),
+      roster.servers.size());
   if (control_.rank() == 0) logWarn(Subsystem::kColl, "{}", text);
   else logInfo(Subsystem::kColl, "{}", text);
 }

@@ -108,8 +108,10 @@ Status Hub::begin() {
   members_.resize(roster_.members());
   size_t member = roster_.ranks.size();
   for (auto& link : servers_.begin()) members_[member++].link = std::move(link);
-  for (member = roster_.ranks.size(); member < members_.size(); ++member) members_[member].left = !members_[member].link;
-  if (!roster_.servers.empty()) changes_ = std::make_unique<ServerChanges>(roster_, args_.servers, ServerFile(args_.serverList), *this);
+  for (member = roster_.ranks.size(); member < members_.size(); ++member)
+    members_[member].left = !members_[member].link;
+  if (!roster_.servers.empty())
+    changes_ = std::make_unique<ServerChanges>(roster_, args_.servers, ServerFile(args_.serverList), *this);
   ops_.emplace(roster_);
   stalls_.emplace(roster_);
   const Blob roster = encode(roster_);

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kDialTime(500), kDialPause(500);             // one attempt to reach a server, and the pause after it
+constexpr milliseconds kDialTime(500), kDialPause(500);  // one attempt to reach a server, and the pause after it
 constexpr milliseconds kFirstJoinPause(1000), kMaxJoinPause(30000);  // the pause after a failed join doubles each time
 
 }  // namespace
@@ -63,8 +63,8 @@ void ServerChanges::readFile() {
   if (!listed) return;
   for (Place& place : places_) {
     place.listed = place.target && std::any_of(listed->begin(), listed->end(), [&](const ServerTarget& target) {
-      return target.name == place.target->name;
-    });
+                     return target.name == place.target->name;
+                   });
     if (!place.listed) place.dialing.reset();
   }
   for (const ServerTarget& target : *listed) assign(target);
@@ -74,8 +74,8 @@ void ServerChanges::readFile() {
 void ServerChanges::assign(const ServerTarget& target) {
   const auto holds = [&](const Place& place) { return place.target && place.target->name == target.name; };
   if (std::any_of(places_.begin(), places_.end(), holds)) return;
-  const auto place = std::find_if(places_.begin(), places_.end(),
-                                  [](const Place& each) { return !each.present && !each.listed; });
+  const auto place =
+      std::find_if(places_.begin(), places_.end(), [](const Place& each) { return !each.present && !each.listed; });
   if (place == places_.end()) {
     logWarn(Subsystem::kInit, "server {} is not used: the communicator has room for {} servers", target.name,
             places_.size());
@@ -268,8 +268,8 @@ void ServerChanges::distributeHandles() {
   ControlOpResult result{ControlOp::kExchange, 0, {}, {}};
   for (size_t rail = 0; rail < rails; ++rail)
     for (size_t endpoint = 0; endpoint < endpoints; ++endpoint)
-      result.blobs.push_back(
-          endpoint < machines ? std::move(change_.replies[roster_.memberOf(endpoint, rail)]->handles) : Blob());
+      result.blobs.push_back(endpoint < machines ? std::move(change_.replies[roster_.memberOf(endpoint, rail)]->handles)
+                                                 : Blob());
   change_.link->send(result);
   const std::vector<Blob> handles = *std::move(change_.handles);
   change_.step = Step::kReady;

@@ -1,4 +1,5 @@
-// ServerChanges: lets servers join, leave and get another rate in a running communicator. The hub has one change at a time.
+// ServerChanges: lets servers join, leave and get another rate in a running communicator. The hub has one change at a
+// time.
 //
 // The hub dials every listed server that the communicator runs without, again and again: servers that were not there at
 // the start, that were lost, or that were added to the file of BPS_SERVERS=@FILE, which the hub reads again when it has
@@ -56,9 +57,9 @@ class ServerChanges {
   struct Place {
     std::optional<ServerTarget> target;  // none if no server has taken this place
     double bytesPerSecond = 0;
-    bool listed = false;   // the list of servers contains the target
-    bool present = false;  // the server is a member
-    bool drains = false;   // the server has asked to leave
+    bool listed = false;                  // the list of servers contains the target
+    bool present = false;                 // the server is a member
+    bool drains = false;                  // the server has asked to leave
     std::optional<double> newRateFactor;  // the ranks do not know it yet
     Deadline nextDial = Deadline::never();
     std::chrono::milliseconds pause{};  // between a failed join and the next attempt

@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "src/base/io/host_lookup.h"
-#include "src/control/servers/server_list.h"
 #include "src/control/link/dialer.h"
 #include "src/control/link/link.h"
+#include "src/control/servers/server_list.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -54,7 +54,7 @@ class ServerPool {
   bool proposed() const { return proposal_ > 0; }
   bool allOpened() const;
   const Roster& roster() const { return roster_; }  // excluded servers are absent
-  std::string pending() const;  // for messages: names of the servers that have not opened the job
+  std::string pending() const;                      // for messages: names of the servers that have not opened the job
 
   // Sends the failure of the communicator to every connected server. Returns the links, which may still have queued
   // output.

@@ -9,8 +9,8 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/io/host_lookup.h"
-#include "src/control/servers/server_list.h"
 #include "src/control/keys/crypto.h"
+#include "src/control/servers/server_list.h"
 #include "tools/bps_server/check/data_path.h"
 
 namespace bps {

@@ -4,8 +4,8 @@
 
 #include "src/control/hub/control_op_table.h"
 #include "src/control/hub/rank_table.h"
-#include "src/control/servers/server_list.h"
 #include "src/control/pause_detector.h"
+#include "src/control/servers/server_list.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
