@@ -24,7 +24,9 @@
 //     Connecting a SubstituteLane always succeeds.
 //   - No rank leaves, and neither a rank nor the hub fails. ServerChanges::Step::kOpening is not visible to a rank.
 //
-// Macros with the size of the model: see check.sh. Macros with the prefix MUTATION_ put a fault into the protocol.
+// Macros with the size of the model: see check.sh. Macros with the prefix MUTATION_ put a fault into the protocol, which
+// the checks must find. With -DREACH=NAME, the model has an error where ESSENTIAL(NAME, condition) is reached with a true
+// condition: the model must reach all of them.
 
 #define RANKS 3
 #define SERVERS 2
@@ -61,6 +63,24 @@ mtype = {kNone, kLost, kJoining, kHandles, kLeaving, kAt, kEnd, kAborted, kReady
 #define kRemote 1
 #define kEnded 2
 #define kSubstitute 3
+
+// Situations that the model must reach
+#define kHolderSendsSum 1
+#define kRanksAreWindowApart 2
+#define kNoServerIsLeft 3
+#define kJoinedServerSums 4
+#define kFirstCallIsAboveLimit 5
+#define kJoinedServerIsLostBeforeDone 6
+#define kJoinedServerIsLostWhenOthersAreNotDone 7
+#define kLeavingServerIsLostAfterDone 8
+#define kServerIsLostDuringRecovery 9
+#define kNewLaneReplacesSubstitute 10
+#define kReplyCrossesAborted 11
+#ifdef REACH
+#define ESSENTIAL(situation, condition) assert(situation != REACH || !(condition))
+#else
+#define ESSENTIAL(situation, condition) skip
+#endif
 
 // ServerEvent: kind, server, and one more field: the change (kJoining, kLeaving), the lane that the handles belong to
 // (kHandles), or the call (kAt)
@@ -193,7 +213,9 @@ inline onReply(replied, limit) {
   announced = step != kNone && R[me].number == changeNumber;
 #endif
   if
-  :: !announced -> assert(R[me].number <= changeNumber) // the reply has crossed with kAborted
+  :: !announced -> // the reply has crossed with kAborted
+    ESSENTIAL(kReplyCrossesAborted, true);
+    assert(R[me].number <= changeNumber)
 #if FAILURES > 0
   :: announced && replied == kFailed && step != kDone -> abortChange()
 #endif
@@ -280,6 +302,7 @@ inline finishChunk(r, i) {
 inline sumNext(i) {
   if
   :: substitute[i].summed < substitute[i].to -> // a rank sends the sum
+    ESSENTIAL(kHolderSendsSum, true);
     assert(HAD_RETIRED(0, i) || HAD_RETIRED(1, i) || HAD_RETIRED(2, i))
   :: else -> // all ranks send their contributions, which must be intact
     assert(!HAD_RETIRED(0, i) && !HAD_RETIRED(1, i) && !HAD_RETIRED(2, i))
@@ -314,7 +337,9 @@ inline submit(s) {
     :: LANE(me, i).state == kSubstitute ->
       open++;
       stepSubstitutes(i)
-    :: else -> assert(LANE(me, i).state == kRemote)
+    :: else ->
+      ESSENTIAL(kJoinedServerSums, i >= SERVERS);
+      assert(LANE(me, i).state == kRemote)
     fi
   fi;
   i = 0
@@ -328,6 +353,7 @@ inline beginCall() {
     R[me].cutter[1] = (R[me].presentAt[1] >> R[me].begun) & 1
   :: else
   fi;
+  ESSENTIAL(kNoServerIsLeft, !R[me].cutter[0] && !R[me].cutter[1]);
   submit(0);
   submit(1);
   if
@@ -377,6 +403,7 @@ inline handleLeaving() {
 
 inline takeEffectAt() {
   assert(R[me].changing && R[me].server == server && R[me].ready && R[me].firstCall == NONE);
+  ESSENTIAL(kFirstCallIsAboveLimit, number > R[me].begun);
   R[me].firstCall = number;
   addWeights(number, server, R[me].joins);
   if
@@ -411,12 +438,18 @@ inline handleEnd() {
 #define MUST_RETIRE(n, i) (n + WINDOW < LANE(0, i).retired || n + WINDOW < LANE(1, i).retired || \
   n + WINDOW < LANE(2, i).retired)
 
+#define OTHER(n) ((me + n) % RANKS)
 // ServerRecovery::recover(), until the item is sent
 inline endLane() {
   assert(!R[me].left[server]);
   R[me].left[server] = true;
   if
-  :: R[me].changing && R[me].server == server -> R[me].lost = true
+  :: R[me].changing && R[me].server == server ->
+    ESSENTIAL(kJoinedServerIsLostBeforeDone, R[me].joins && !R[me].done);
+    ESSENTIAL(kJoinedServerIsLostWhenOthersAreNotDone,
+              R[me].joins && R[me].done && R[OTHER(1)].begun > R[me].firstCall && !R[OTHER(2)].done);
+    ESSENTIAL(kLeavingServerIsLostAfterDone, !R[me].joins && R[me].done && !R[OTHER(1)].done);
+    R[me].lost = true
   :: else
   fi;
   i = (R[me].next != NONE && R[me].server == server -> R[me].next : R[me].lanes[server]); // newestLane()
@@ -426,6 +459,7 @@ inline endLane() {
   :: !MUST_RETIRE(LANE(me, i).retired, i) -> break
   od;
   LANE(me, i).state = kEnded;
+  ESSENTIAL(kServerIsLostDuringRecovery, R[OTHER(1)].recoveries < R[me].recoveries);
   substitute[i].retired[me] = LANE(me, i).retired;
   open = open + LANE(me, i).submitted - LANE(me, i).retired;
   agree();
@@ -465,6 +499,7 @@ inline replaceLane() {
   c = R[me].recoveries;
   i = recovery[c].lane;
   addWeights(recovery[c].firstCall, server, false);
+  ESSENTIAL(kRanksAreWindowApart, TO - FROM == WINDOW);
   assert(TO - FROM <= WINDOW);
   assert(LANE(me, i).retired >= FROM && LANE(me, i).retired - FROM <= WINDOW); // the rank has kept these sums
   LANE(me, i).state = kSubstitute;
@@ -532,6 +567,7 @@ inline handleEvent() {
 
 inline changeLane() {
   assert(OLD_LANE == NONE || IS_IDLE);
+  ESSENTIAL(kNewLaneReplacesSubstitute, R[me].joins && OLD_LANE != NONE && SUBMITTED > 0);
   if
   :: OLD_LANE != NONE && LANE(me, OLD_LANE).state == kRemote -> LANE(me, OLD_LANE).retired = SUBMITTED
   :: else
