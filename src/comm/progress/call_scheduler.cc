@@ -197,6 +197,7 @@ Status CallScheduler::recover(const ServerEvent& loss) {
   if (broken_.firstMember == member) broken_.firstError.clear();
   broken_.reported[member] = true;
   const bool unfinished = !queued_.empty() || !active_.empty();
+  change_.onLost(loss.server);
   return recovery_.recover(loss, {counts_.begun, unfinished}, plane_.get(), waiter_);
 }
 
