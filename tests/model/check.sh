@@ -51,30 +51,33 @@ while read -r situation; do
   faulty+=("$situation $size -DREACH=$situation")
 done < <(sed -nE 's/^#define (k[A-Za-z]+) [1-9][0-9]*$/\1/p' "$model" | grep -vE '^k(Unused|Remote|Ended|Substitute)$')
 
-printf '%s\n' "${sound[@]}" "${faulty[@]}" | xargs -P 2 -I{} bash -c 'explore {}'
-
 failed=0 states=0
 fail() { # fail NAME TEXT
   failed=$((failed + 1))
   echo "FAIL $1: $2"
   tail -n 25 "$work/$1/log" | sed 's/^/      /'
 }
-for run in "${sound[@]}"; do
-  name=${run%% *}
-  log=$work/$name/log
-  if [ "$(cat "$work/$name/status")" = 0 ] && grep -q 'errors: 0$' "$log" &&
-    ! grep -qE 'Search not completed|max search depth too small|out of memory|VECTORSZ' "$log"; then
-    count=$(awk '/states, stored/ {print $1}' "$log")
-    states=$((states + count))
-    echo "ok   $name: $count states, $(awk '/elapsed time/ {print $4}' "$log") s"
-  else
-    fail "$name" "an error, or the search is not complete"
-  fi
-done
-for run in "${faulty[@]}"; do
-  name=${run%% *}
-  if grep -qE '^pan:1: (assertion violated|invalid end state)' "$work/$name/log"; then echo "ok   $name is found"
-  else fail "$name" "not found"; fi
-done
-echo "$states states in $SECONDS s, ${#faulty[@]} faults and situations found"
-[ $failed = 0 ]
+main() {
+  printf '%s\n' "${sound[@]}" "${faulty[@]}" | xargs -P 2 -I{} bash -c 'explore {}'
+  for run in "${sound[@]}"; do
+    name=${run%% *}
+    log=$work/$name/log
+    if [ "$(cat "$work/$name/status")" = 0 ] && grep -q 'errors: 0$' "$log" &&
+      ! grep -qE 'Search not completed|max search depth too small|out of memory|VECTORSZ' "$log"; then
+      count=$(awk '/states, stored/ {print $1}' "$log")
+      states=$((states + count))
+      echo "ok   $name: $count states, $(awk '/elapsed time/ {print $4}' "$log") s"
+    else
+      fail "$name" "an error, or the search is not complete"
+    fi
+  done
+  for run in "${faulty[@]}"; do
+    name=${run%% *}
+    if grep -qE '^pan:1: (assertion violated|invalid end state)' "$work/$name/log"; then echo "ok   $name is found"
+    else fail "$name" "not found"; fi
+  done
+  echo "$states states in $SECONDS s, ${#faulty[@]} faults and situations found"
+  [ $failed = 0 ]
+}
+
+main; exit # bash reads the whole script before it runs, so an edit meanwhile does no harm
