@@ -18,7 +18,7 @@
 #include "src/comm/call/all_reduce_call.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/progress/progress_thread.h"
-#include "src/comm/progress/server_events.h"
+#include "src/comm/servers/server_events.h"
 #include "src/comm/startup/split.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"

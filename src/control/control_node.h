@@ -16,7 +16,7 @@
 #include "src/base/deadline.h"
 #include "src/base/status.h"
 #include "src/control/link/poll_set.h"
-#include "src/wire/control_messages.h"
+#include "src/wire/server_messages.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -43,6 +43,7 @@ class ControlNode {
   virtual void report(Status failure) = 0;
   virtual void suspect(size_t member, std::string text) = 0;
   virtual void reply(ServerReply reply) = 0;
+  virtual void proposeRate(size_t server, double factor) = 0;
   virtual void leave() = 0;
   // Sets the content of this rank's next heartbeats. The ControlPlane calls setHeartbeat() before every step().
   virtual void setHeartbeat(const Heartbeat& heartbeat) = 0;

@@ -181,6 +181,10 @@ void ControlPlane::suspect(size_t member, const std::string& text) {
 
 void ControlPlane::suspect(const std::string& text) { suspect(kNoMember, text); }
 
+void ControlPlane::proposeRate(size_t server, double factor) {
+  impl_->mailbox().post([=](ControlNode& node) { node.proposeRate(server, factor); });
+}
+
 void ControlPlane::reply(const ServerReply& reply) {
   impl_->mailbox().post([reply](ControlNode& node) { node.reply(reply); });
 }

@@ -24,7 +24,7 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/control/unique_id.h"
-#include "src/wire/control_messages.h"
+#include "src/wire/server_messages.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -104,6 +104,9 @@ class ControlPlane {
   void suspect(const std::string& text);
   // Replies to an event of a server. Does not block. Any thread may call reply().
   void reply(const ServerReply& reply);
+  // Only rank 0 calls proposeRate(). The hub gives the server the share of `factor` times its rate, from a call on that
+  // no rank has begun. Does not block.
+  void proposeRate(size_t server, double factor);
   // The next two functions set the content of this rank's heartbeats. From the heartbeats the hub finds two members
   // that cannot reach each other. `calls` is the number of calls that this rank has begun. `wait` names the call and
   // the member for which this rank has waited for BPS_TIMEOUT or longer. `wait` is valid until the next reportWait().

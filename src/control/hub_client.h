@@ -46,6 +46,7 @@ class HubClient final : public ControlNode {
   void reply(ServerReply reply) override {
     if (state_ == State::kRunning) hub_->send(reply);
   }
+  void proposeRate(size_t, double) override {}  // rank 0 judges the rates
   void leave() override;
   void setHeartbeat(const Heartbeat& heartbeat) override {
     if (hub_) hub_->setHeartbeat(heartbeat);

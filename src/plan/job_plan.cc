@@ -19,7 +19,7 @@ Result<Shares> sharesWith(const Roster& roster, const std::vector<ServerEntry>& 
   Rates rates;
   for (const Machine& machine : roster.machines) rates.workers.push_back(rateOf(machine.bytesPerSecond));
   for (const ServerEntry& server : servers)
-    if (server.present) rates.servers.push_back(rateOf(server.bytesPerSecond));
+    if (server.present) rates.servers.push_back(rateOf(server.bytesPerSecond) * server.rateFactor);
   Shares shares = BPS_TRY(solveShares(rates));
   for (size_t server = 0; server < servers.size(); ++server) {
     if (servers[server].present) continue;

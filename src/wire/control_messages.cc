@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/base/format.h"
+#include "src/wire/server_messages.h"
 
 namespace bps {
 namespace {
@@ -146,7 +147,7 @@ void each(auto& side, auto& m, const Suspect*) { side.fields(m.member, m.text); 
 void each(auto& side, auto& m, const Left*) { side.fields(m.member); }
 void each(auto& side, auto& m, const ServerEvent*) {
   side.choice(m.kind, ServerEvent::Kind::kLost, ServerEvent::Kind::kAborted);
-  side.fields(m.server, m.change, m.call, m.bytesPerSecond, m.handles, m.text);
+  side.fields(m.server, m.change, m.call, m.bytesPerSecond, m.rateFactor, m.handles, m.text);
 }
 void each(auto& side, auto& m, const ServerReply*) {
   side.choice(m.kind, ServerReply::Kind::kHandles, ServerReply::Kind::kFailed);

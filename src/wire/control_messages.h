@@ -164,44 +164,6 @@ struct Left {
   uint32_t member = 0;
 };
 
-// The hub tells all ranks what happens to a server. All ranks receive these events in the same order.
-// docs/ARCHITECTURE.md describes the protocol ("Servers that come and go").
-struct ServerEvent {
-  static constexpr MessageType kType = MessageType::kServerEvent;
-  enum class Kind : uint8_t {
-    kLost = 1,  // the communicator goes on without this server; every rank takes part in a kRecovery
-    // A change of the servers. There is one change at a time.
-    kJoining = 2,  // the server joins; the ranks reply kHandles
-    kHandles = 3,  // the server's handles for the receiver; the ranks connect, and reply kReady
-    kLeaving = 4,  // the server leaves; the ranks reply kReady
-    kAt = 5,       // the change takes effect with this call; the ranks reply kDone
-    kEnd = 6,      // all ranks have replied kDone
-    kAborted = 7,  // the change does not take place
-  };
-  Kind kind = Kind::kLost;
-  uint32_t server = 0;        // index into Roster::servers
-  uint32_t change = 0;        // number of the change; 0 for kLost
-  uint64_t call = 0;          // kAt: the first call with the changed servers
-  double bytesPerSecond = 0;  // kJoining: the rate of the server, or 0 if it is unknown
-  Blob handles{};             // kHandles: see net::Mesh::handles(); empty if the receiver drives no rail
-  std::string text{};         // kLost, kAborted: the reason; kJoining: the name of the server
-};
-// A rank's reply to a ServerEvent that belongs to a change.
-struct ServerReply {
-  static constexpr MessageType kType = MessageType::kServerReply;
-  enum class Kind : uint8_t {
-    kHandles = 1,  // the handles for the server; empty if the rank drives no rail
-    kReady = 2,    // the rank begins no call from `limit` on before it receives kAt or kAborted
-    kDone = 3,     // the change has taken effect on this rank, and nothing uses the old lane any more
-    kFailed = 4,   // the rank cannot connect with the server, for the reason in `text`
-  };
-  Kind kind = Kind::kHandles;
-  uint32_t change = 0;  // as in the ServerEvent
-  uint64_t limit = 0;
-  Blob handles{};
-  std::string text{};
-};
-
 // A server's answer to kCheck. `bps-server --check` may send kCheck any number of times on one connection.
 struct CheckReport {
   static constexpr MessageType kType = MessageType::kCheckReport;

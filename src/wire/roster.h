@@ -32,6 +32,8 @@ struct ServerEntry {
   std::string name;  // host:port as the user gave it; empty for a place that no server has taken yet
   double bytesPerSecond = 0;
   bool present = true;  // false if the job runs without this server; it may join later
+  // What the server achieves of its rate (ServerEvent::rateFactor); not part of an encoded roster.
+  double rateFactor = 1;
 };
 
 // The names of the servers that have joined after the start. All copies of a roster share them. Any thread may use them.

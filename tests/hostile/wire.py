@@ -2,7 +2,7 @@
 import enum
 import struct
 
-VERSION = 13
+VERSION = 14
 ROSTER_VERSION = 5
 MAGIC = 0x00737062
 SERVER = 3  # the purpose of a hub's connection to a server

@@ -1,6 +1,6 @@
 // A model of how servers join, leave and are lost while calls go on. tests/model/check.sh checks it with spin.
 //
-// The model has the hub (src/control/servers/server_changes.h, Hub::lose) and three ranks (src/comm/progress,
+// The model has the hub (src/control/servers/server_changes.h, Hub::lose) and three ranks (src/comm/servers,
 // src/comm/lanes/recovery.h). Its names are those of the code. Every interleaving of these processes is checked for:
 //   - all ranks cut every call alike, and put its chunks on the same lanes;
 //   - every rank gets the sum of every chunk exactly once, and each sum contains one contribution of every rank;
@@ -23,6 +23,7 @@
 //   - The items and results of a kRecovery are variables: a rank does nothing between its item and the result.
 //     Connecting a SubstituteLane always succeeds.
 //   - No rank leaves, and neither a rank nor the hub fails. ServerChanges::Step::kOpening is not visible to a rank.
+//   - kNewRate changes the sizes of chunks, but neither lanes nor the servers that are present.
 //
 // Macros with the size of the model: see check.sh. Macros with the prefix MUTATION_ put a fault into the protocol, which
 // the checks must find. With -DREACH=NAME, the model has an error where ESSENTIAL(NAME, condition) is reached with a true

@@ -40,6 +40,7 @@ struct Collective {
   bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
   std::vector<ChunkRef> chunks;
   size_t window = 1;         // number of rounds in flight (lane.h)
+  size_t rounds = 0;
   uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
   uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged

@@ -145,6 +145,12 @@ Status DataPlane::prepareLane(size_t endpoint, net::Mesh& mesh) {
   return {};
 }
 
+std::vector<std::chrono::duration<double>> DataPlane::busyTimes() const {
+  std::vector<std::chrono::duration<double>> times;
+  for (const auto& lane : lanes_) times.push_back(lane != nullptr ? lane->busyTime() : std::chrono::duration<double>());
+  return times;
+}
+
 void DataPlane::changeLane(size_t endpoint, const std::vector<uint64_t>& weights) {
   change_.previous = std::move(lanes_[endpoint]);
   lanes_[endpoint] = std::move(change_.next);

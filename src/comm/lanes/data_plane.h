@@ -65,6 +65,7 @@ class DataPlane final : public GpuRegionRegistrar {
   std::optional<EndpointWait> checkWait();
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t messagesSent();
+  std::vector<std::chrono::duration<double>> busyTimes() const;  // Lane::busyTime() of every endpoint; 0 without a lane
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
   // Ends the lane to a lost server (recovery.h), and opens the listeners of the lane that replaces it. Passes the

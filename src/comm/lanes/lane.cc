@@ -9,6 +9,12 @@
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
+namespace {
+
+// In shorter calls, few rounds wait for a slow owner.
+constexpr size_t kManyRounds = 8;
+
+}  // namespace
 
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "the CPU of this machine sums the chunk"};
@@ -42,6 +48,7 @@ Status RemoteLane::admit() {
   BPS_TRY(postAnswerReceives(flight));
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
+  if (!busy_.since && flight.chunk.call->rounds >= kManyRounds) busy_.since = std::chrono::steady_clock::now();
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++count_.admitted;
@@ -108,6 +115,7 @@ Status RemoteLane::retire() {
   BPS_TRY(consumeAnswer(flight));
   if (flight.sendMemory != nullptr) pushQueue_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
+  if (inFlight_.empty() && busy_.since) busy_ = {busyTime(), std::nullopt};
   ++count_.retired;
   buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
@@ -178,6 +186,12 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
   const uint64_t before = count_.retired;
   while (BPS_TRY(canRetire())) BPS_TRY(retire());
   return admits || received || sent || count_.retired > before;
+}
+
+std::chrono::duration<double> RemoteLane::busyTime() const {
+  std::chrono::duration<double> time = busy_.before;
+  if (busy_.since) time += std::chrono::steady_clock::now() - *busy_.since;
+  return time;
 }
 
 void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {

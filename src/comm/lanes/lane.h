@@ -53,6 +53,8 @@ class Lane {
   // If no chunk has been retired for `timeout`, returns the call number of the oldest chunk in
   // flight. Call this function regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
+  // Returns for how long the lane has had chunks in flight, in calls with many rounds.
+  virtual std::chrono::duration<double> busyTime() const { return {}; }
   // Ends a lane whose owner is lost. Afterwards the lane may only be destroyed. Only a lane to another
   // machine whose chunks are all in host memory leaves anything.
   virtual std::optional<LaneRemains> takeRemains() { return {}; }
@@ -94,6 +96,7 @@ class RemoteLane final : public Lane {
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
   Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                            Deadline deadline) override;
+  std::chrono::duration<double> busyTime() const override;
   std::optional<LaneRemains> takeRemains() override;
 
  private:
@@ -116,6 +119,10 @@ class RemoteLane final : public Lane {
   struct WaitCheck {
     uint64_t retired = 0;                   // number of retired chunks when checkWait() last saw it change
     Deadline deadline = Deadline::never();  // Deadline::never() if no chunk waits
+  };
+  struct Busy {
+    std::chrono::duration<double> before{};                   // without the time since `since`
+    std::optional<std::chrono::steady_clock::time_point> since;  // empty while the lane is not busy
   };
   struct GpuRegistrations {
     void *send = nullptr, *recv = nullptr;
@@ -144,6 +151,7 @@ class RemoteLane final : public Lane {
   std::deque<Kept> kept_;  // of the last chunks that are retired
   Count count_;
   WaitCheck waitCheck_;
+  Busy busy_;
   Status failure_;  // failure of admit() or retire(), after which nothing moves
 };
 

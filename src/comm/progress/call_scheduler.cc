@@ -38,14 +38,12 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
       solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
       cutter_(session.plan.weights, session.plan.limits),
       broken_{std::vector<bool>(session.control.roster().members()), {}, 0},
-      weights_(session.control.roster()),
-      recovery_(session, weights_),
-      change_(session, weights_, plane_.get(), waiter_) {}
+      servers_(session.serverEvents, session.control, session.plan.depth, plane_.get(), waiter_) {}
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
-  if (session_.serverEvents.pending()) BPS_TRY(handleServerEvents());
-  moved = BPS_TRY(change_.step(counts_.begun));
+  BPS_TRY(handleServerEvents());
+  moved = BPS_TRY(servers_.step(counts_.begun));
   // Admits calls in call order, which is the same on every rank. A call that waits for its stream
   // delays the calls behind it.
   while (!queued_.empty() && mayBeginCall()) {
@@ -87,16 +85,17 @@ void CallScheduler::disarm() {
 // takes tens of microseconds.
 std::chrono::microseconds CallScheduler::maxSleep() {
   if (copying()) return kCopyPollInterval;
-  if (change_.connecting()) return kConnectInterval;
+  if (servers_.connecting()) return kConnectInterval;
   return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
 }
 
 bool CallScheduler::needsPolling() const {
-  return copying() || change_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
+  return copying() || servers_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
 }
 
 Status CallScheduler::checkStalls() {
   reportWait();
+  servers_.checkRates();
   return failIfWaitingForDeparted();
 }
 
@@ -117,10 +116,11 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
     counts_.messagesBefore = plane_->messagesSent();
   }
   call->position->start();
-  BPS_TRY(weights_.beforeCall(counts_.begun++, cutter_));
+  BPS_TRY(servers_.beforeCall(counts_.begun++, cutter_));
   const Cut cut = cutter_.next(count, elementSize, call->limits);
   call->chunks = makeChunks(cut, elementSize);
   call->window = cut.window;
+  call->rounds = call->chunks.back().round + 1;
   call->remaining = call->chunks.size();
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
                      session_.rails.usesAllRails(count * elementSize, call->limits.targetChunkBytes);
@@ -178,27 +178,20 @@ Result<bool> CallScheduler::stepDataPlane() {
 }
 
 bool CallScheduler::mayBeginCall() const {
-  return queued_.front()->position->mayStart() && change_.mayBegin(counts_.begun);
+  return queued_.front()->position->mayStart() && servers_.mayBegin(counts_.begun);
 }
 
 Status CallScheduler::handleServerEvents() {
-  while (const std::optional<ServerEvent> event = session_.serverEvents.oldest()) {
-    if (event->kind == ServerEvent::Kind::kLost) BPS_TRY(recover(*event));
-    else BPS_TRY(change_.handle(*event, counts_.begun));
-    if (event->kind == ServerEvent::Kind::kJoining)
-      broken_.reported[session_.control.roster().ranks.size() + event->server] = false;
-    session_.serverEvents.handled();
+  while (servers_.eventsPending()) {
+    const bool unfinished = !queued_.empty() || !active_.empty();
+    const ServerEvent event = BPS_TRY(servers_.handleOldest({counts_.begun, unfinished}));
+    const size_t member = session_.control.roster().ranks.size() + event.server;
+    if (event.kind == ServerEvent::Kind::kJoining) broken_.reported[member] = false;
+    if (event.kind != ServerEvent::Kind::kLost) continue;
+    broken_.reported[member] = true;
+    if (broken_.firstMember == member) broken_.firstError.clear();
   }
   return {};
-}
-
-Status CallScheduler::recover(const ServerEvent& loss) {
-  const size_t member = session_.control.roster().ranks.size() + loss.server;
-  if (broken_.firstMember == member) broken_.firstError.clear();
-  broken_.reported[member] = true;
-  const bool unfinished = !queued_.empty() || !active_.empty();
-  change_.onLost(loss.server);
-  return recovery_.recover(loss, {counts_.begun, unfinished}, plane_.get(), waiter_);
 }
 
 void CallScheduler::reportWait() {

@@ -14,9 +14,8 @@
 #include "src/comm/lanes/single_rank_lane.h"
 #include "src/comm/local/local_reducer.h"
 #include "src/comm/progress/progress_work.h"
-#include "src/comm/progress/server_change.h"
-#include "src/comm/progress/server_recovery.h"
 #include "src/comm/progress/session.h"
+#include "src/comm/servers/server_membership.h"
 #include "src/cuda/staging/staged_buffers.h"
 #include "src/net/waiter.h"
 #include "src/plan/cutter.h"
@@ -56,7 +55,6 @@ class CallScheduler final : public ProgressWork {
   bool copying() const { return staged() != nullptr && staged()->copying(); }
   Status failIfWaitingForDeparted();
   Status handleServerEvents();
-  Status recover(const ServerEvent& loss);
   bool mayBeginCall() const;
   void reportWait();
   Status admit(std::unique_ptr<Collective> call);
@@ -90,9 +88,7 @@ class CallScheduler final : public ProgressWork {
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   BrokenConnections broken_;
   Waits waits_;
-  ServerWeights weights_;
-  ServerRecovery recovery_;
-  ServerChange change_;
+  ServerMembership servers_;
   Counts counts_;
 };
 

@@ -11,7 +11,7 @@
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/local/local_reducer.h"
-#include "src/comm/progress/server_events.h"
+#include "src/comm/servers/server_events.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
 #include "src/plan/job_plan.h"

@@ -75,6 +75,9 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   }
   void suspect(size_t member, std::string text) override;
   void reply(ServerReply reply) override;
+  void proposeRate(size_t server, double factor) override {
+    if (changes_) changes_->onRate(server, factor);
+  }
   void leave() override;
   void setHeartbeat(const Heartbeat& heartbeat) override {
     if (stalls_) stalls_->onHeartbeat(0, heartbeat, ++ownHeartbeats_);

@@ -119,12 +119,15 @@ void ServerChanges::beginNext() {
     Place& place = places_[server];
     const bool leaves = place.present && (place.drains || !place.listed);
     const bool joins = !place.present && place.dialing != nullptr && place.dialing->allResponded();
-    if (!leaves && !joins) continue;
+    const bool otherRate = place.present && place.newRateFactor.has_value();
+    if (!leaves && !joins && !otherRate) continue;
     change_ = {};
+    change_.what = leaves  ? ServerEvent::Kind::kLeaving
+                   : joins ? ServerEvent::Kind::kJoining
+                           : ServerEvent::Kind::kNewRate;
     change_.server = static_cast<uint32_t>(server);
     change_.number = ++changes_;
-    change_.joins = joins;
-    if (leaves) return beginStep(Step::kReady, ServerEvent::Kind::kLeaving);
+    if (!joins) return beginStep(Step::kReady, change_.what);
     change_.step = Step::kOpening;
     change_.deadline = Deadline::in(milliseconds(roster_.settings.timeoutMs));
     Roster proposed = roster_;
@@ -158,6 +161,8 @@ void ServerChanges::beginStep(Step step, ServerEvent::Kind kind) {
     announced.text = places_[change_.server].target->name;
     announced.bytesPerSecond = places_[change_.server].bytesPerSecond;
   }
+  if (kind == ServerEvent::Kind::kNewRate)
+    announced.rateFactor = *std::exchange(places_[change_.server].newRateFactor, std::nullopt);
   announce(announced);
 }
 
@@ -249,7 +254,7 @@ void ServerChanges::advance() {
       if (change_.handles) distributeHandles();
       return;
     case Step::kReady:
-      if (change_.connected || !change_.joins) takeEffect();
+      if (change_.connected || !change_.joins()) takeEffect();
       return;
     case Step::kDone:
       return finish();
@@ -283,8 +288,9 @@ void ServerChanges::takeEffect() {
   Place& place = places_[change_.server];
   uint64_t call = 0;
   for (const auto& reply : change_.replies) call = std::max(call, reply->limit);
-  if (change_.joins) {
+  if (change_.joins()) {
     place.present = true;
+    place.newRateFactor.reset();
     place.pause = {};
     change_.link->send(ControlOpResult{ControlOp::kBarrier, 0, {}, {}});
     host_.takeIn(change_.server, std::move(change_.link));
@@ -299,13 +305,14 @@ void ServerChanges::takeEffect() {
 
 void ServerChanges::finish() {
   Place& place = places_[change_.server];
-  if (!change_.joins && place.present) {
+  if (change_.what == ServerEvent::Kind::kLeaving && place.present) {
     place.present = place.drains = false;
     place.nextDial = Deadline::in(kDialPause);
     host_.sayGoodbye(change_.server);
   }
   announce(event(ServerEvent::Kind::kEnd));
-  logInfo(Subsystem::kInit, "server {} {}", place.target->name, change_.joins ? "has joined" : "has left");
+  if (change_.what != ServerEvent::Kind::kNewRate)
+    logInfo(Subsystem::kInit, "server {} {}", place.target->name, change_.joins() ? "has joined" : "has left");
   change_ = {};
 }
 
@@ -315,7 +322,7 @@ void ServerChanges::abort(const std::string& why) {
   const Change ended = std::exchange(change_, {});
   place.dialing.reset();
   if (ended.link) ended.link->sendFailure(Status(Code::kRemote, "the server cannot join: " + why));
-  if (ended.joins) {
+  if (ended.joins()) {
     place.pause = std::clamp(2 * place.pause, kFirstJoinPause, kMaxJoinPause);
     place.nextDial = Deadline::in(place.pause);
     logWarn(Subsystem::kInit, "server {} cannot join: {}", place.target->name, why);

@@ -1,4 +1,4 @@
-// ServerChanges: lets servers join and leave a running communicator. The hub has one change at a time.
+// ServerChanges: lets servers join, leave and get another rate in a running communicator. The hub has one change at a time.
 //
 // The hub dials every listed server that the communicator runs without, again and again: servers that were not there at
 // the start, that were lost, or that were added to the file of BPS_SERVERS=@FILE, which the hub reads again when it has
@@ -6,11 +6,12 @@
 //
 //   join:   opening -> collecting handles -> collecting readiness -> collecting "done" -> none
 //   leave:             collecting readiness -> collecting "done" -> none
+//   rate:              collecting readiness -> collecting "done" -> none
 //
 // When all ranks are ready, the change takes effect with the first call that no rank has begun. Before that point, any
 // failure only ends the change, and the hub dials again later. After that point a joining server is a member of the
 // communicator, and its loss is handled like any other loss. ServerEvent lists the messages, and
-// src/comm/progress/server_change.h is the counterpart in the ranks.
+// src/comm/servers/server_change.h is the counterpart in the ranks.
 //
 // The ServerChanges belong to the Hub, and only the control thread uses them.
 #pragma once
@@ -21,7 +22,7 @@
 
 #include "src/control/servers/server_file.h"
 #include "src/control/servers/server_pool.h"
-#include "src/wire/control_messages.h"
+#include "src/wire/server_messages.h"
 
 namespace bps {
 
@@ -44,6 +45,8 @@ class ServerChanges {
   // Fails if the rank breaks the protocol.
   Status onReply(size_t rank, ServerReply reply);
   void onDrain(size_t server) { places_[server].drains = true; }
+  // The server achieves this fraction of its rate.
+  void onRate(size_t server, double factor) { places_[server].newRateFactor = factor; }
   void onLost(size_t server);
   // No change can begin any more, and one that has not taken effect is aborted.
   void onRankLeft(size_t rank);
@@ -56,14 +59,16 @@ class ServerChanges {
     bool listed = false;   // the list of servers contains the target
     bool present = false;  // the server is a member
     bool drains = false;   // the server has asked to leave
+    std::optional<double> newRateFactor;  // the ranks do not know it yet
     Deadline nextDial = Deadline::never();
     std::chrono::milliseconds pause{};  // between a failed join and the next attempt
     std::unique_ptr<ServerPool> dialing;
   };
   struct Change {
     Step step = Step::kNone;
+    ServerEvent::Kind what = ServerEvent::Kind::kLeaving;  // or kJoining or kNewRate
     uint32_t server = 0, number = 0;
-    bool joins = false;
+    bool joins() const { return what == ServerEvent::Kind::kJoining; }
     std::unique_ptr<Link> link;                       // of a joining server, until it is a member
     std::vector<std::optional<ServerReply>> replies;  // to the current step, by rank
     std::optional<std::vector<Blob>> handles;         // of the joining server

@@ -24,6 +24,7 @@ class FakeNode final : public ControlNode {
   void report(Status failure) override { heard.emplace_back(failure.message()); }
   void suspect(size_t member, std::string text) override { heard.push_back(std::to_string(member) + " " + text); }
   void reply(ServerReply) override {}
+  void proposeRate(size_t, double) override {}
   void leave() override { heard.emplace_back("leave"); }
   void setHeartbeat(const Heartbeat&) override {}
   void watch(PollSet&) const override {}

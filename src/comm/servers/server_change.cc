@@ -1,4 +1,4 @@
-#include "src/comm/progress/server_change.h"
+#include "src/comm/servers/server_change.h"
 
 #include "src/base/format.h"
 #include "src/base/log.h"
@@ -14,6 +14,17 @@ Status unexpected(const ServerEvent& event) {
                  event.server);
 }
 
+const char* abortedText(ServerEvent::Kind what) {
+  if (what == ServerEvent::Kind::kJoining) return "cannot join";
+  return what == ServerEvent::Kind::kLeaving ? "does not leave" : "keeps its share";
+}
+
+std::string doneText(ServerEvent::Kind what, double rateFactor) {
+  if (what == ServerEvent::Kind::kJoining) return "joins";
+  if (what == ServerEvent::Kind::kLeaving) return "leaves";
+  return fmt::format("gets the share of {:.0f} % of its rate", 100 * rateFactor);
+}
+
 }  // namespace
 
 Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
@@ -21,6 +32,7 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
   switch (event.kind) {
     case Kind::kJoining:
     case Kind::kLeaving:
+    case Kind::kNewRate:
       return begin(event, callsBegun);
     case Kind::kHandles:
       return connect(event, callsBegun);
@@ -31,7 +43,7 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
       return onEnd();
     case Kind::kAborted:
       if (!change_ || change_->firstCall) return unexpected(event);
-      log(fmt::format("{}: {}", change_->joins ? "cannot join" : "does not leave", event.text));
+      log(fmt::format("{}: {}", abortedText(change_->what), event.text));
       end();
       return {};
     case Kind::kLost:
@@ -41,13 +53,9 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
 }
 
 Status ServerChange::begin(const ServerEvent& event, uint64_t callsBegun) {
-  if (change_ || event.server >= session_.control.roster().servers.size()) return unexpected(event);
-  change_.emplace();
-  change_->server = event.server;
-  change_->number = event.change;
-  change_->joins = event.kind == ServerEvent::Kind::kJoining;
-  change_->bytesPerSecond = event.bytesPerSecond;
-  if (!change_->joins) {
+  if (change_ || event.server >= control_.roster().servers.size()) return unexpected(event);
+  change_.emplace(event);
+  if (!change_->joins()) {
     becomeReady(callsBegun);
     return {};
   }
@@ -66,25 +74,25 @@ Status ServerChange::begin(const ServerEvent& event, uint64_t callsBegun) {
 }
 
 Status ServerChange::connect(const ServerEvent& event, uint64_t callsBegun) {
-  if (!change_ || !change_->joins || change_->connects || change_->ready) return unexpected(event);
+  if (!change_ || !change_->joins() || change_->connects || change_->ready) return unexpected(event);
   if (change_->mesh == nullptr) {  // this rank uses no network, or has given up
     becomeReady(callsBegun);
     return {};
   }
-  std::vector<Blob> handles(session_.control.roster().endpoints());
+  std::vector<Blob> handles(control_.roster().endpoints());
   handles[endpoint()] = event.handles;
   const Status set = change_->mesh->setPeerHandles(handles);
   if (!set.ok()) giveUp(set.message());
   else change_->connects = true;
-  change_->deadline = Deadline::in(std::chrono::milliseconds(session_.control.roster().settings.timeoutMs));
+  change_->deadline = Deadline::in(std::chrono::milliseconds(control_.roster().settings.timeoutMs));
   return {};
 }
 
 void ServerChange::giveUp(const std::string& why) {
   change_->mesh.reset();
-  const Roster& roster = session_.control.roster();
+  const Roster& roster = control_.roster();
   reply(ServerReply::Kind::kFailed, 0, {},
-        fmt::format("{} cannot connect with {}: {}", roster.rankName(session_.control.rank()),
+        fmt::format("{} cannot connect with {}: {}", roster.rankName(control_.rank()),
                     roster.endpointName(endpoint()), why));
 }
 
@@ -96,28 +104,29 @@ void ServerChange::becomeReady(uint64_t callsBegun) {
 Status ServerChange::takeEffectAt(const ServerEvent& event) {
   if (!change_ || !change_->ready || change_->firstCall) return unexpected(event);
   change_->firstCall = event.call;
-  weights_.add(event.call, change_->server, change_->joins, change_->bytesPerSecond);
+  if (change_->changesLane()) weights_.add(event.call, change_->server, change_->joins(), change_->bytesPerSecond);
+  else weights_.addRate(event.call, change_->server, change_->rateFactor);
   return {};
 }
 
 bool ServerChange::mayBegin(uint64_t call) const {
   if (!change_ || !change_->ready) return true;
   if (!change_->firstCall) return false;
-  return call < *change_->firstCall || !change_->joins || change_->done;
+  return call < *change_->firstCall || !change_->joins() || change_->done;
 }
 
 Result<bool> ServerChange::step(uint64_t callsBegun) {
   if (!change_ || change_->done) return false;
   if (connecting()) return stepMesh(callsBegun);
   if (!change_->firstCall || callsBegun < *change_->firstCall) return false;
-  if (plane_ != nullptr) {
+  if (plane_ != nullptr && change_->changesLane()) {
     if (!plane_->canChangeLane(endpoint())) return false;
-    if (change_->joins) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
+    if (change_->joins()) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
   }
   change_->done = true;
   reply(ServerReply::Kind::kDone);
-  log(fmt::format("{} at call {} since the start; {} servers now", change_->joins ? "joins" : "leaves",
-                  *change_->firstCall, weights_.present()));
+  log(fmt::format("{} at call {} since the start; {} servers now", doneText(change_->what, change_->rateFactor), *change_->firstCall,
+                  weights_.present()));
   return true;
 }
 
@@ -146,7 +155,7 @@ Result<bool> ServerChange::stepMesh(uint64_t callsBegun) {
 }
 
 Status ServerChange::onEnd() {
-  const bool removesLane = !change_->joins && !change_->lost && plane_ != nullptr;
+  const bool removesLane = change_->what == ServerEvent::Kind::kLeaving && !change_->lost && plane_ != nullptr;
   if (removesLane) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
   end();
   return {};
@@ -158,11 +167,11 @@ void ServerChange::end() {
 }
 
 void ServerChange::reply(ServerReply::Kind kind, uint64_t limit, Blob handles, std::string text) const {
-  session_.control.reply({kind, change_->number, limit, std::move(handles), std::move(text)});
+  control_.reply({kind, change_->number, limit, std::move(handles), std::move(text)});
 }
 
 void ServerChange::log(const std::string& text) const {
-  logInfo(Subsystem::kColl, "{} {}", session_.control.roster().endpointName(endpoint()), text);
+  logInfo(Subsystem::kColl, "{} {}", control_.roster().endpointName(endpoint()), text);
 }
 
 }  // namespace bps

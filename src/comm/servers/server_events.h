@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/base/mutex.h"
-#include "src/wire/control_messages.h"
+#include "src/wire/server_messages.h"
 
 namespace bps {
 

@@ -1,28 +1,28 @@
-#include "src/comm/progress/server_recovery.h"
+#include "src/comm/servers/server_recovery.h"
 
 #include "src/base/format.h"
 #include "src/base/log.h"
 
 namespace bps {
 
-Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls, DataPlane* plane, net::Waiter& waiter) {
-  const Roster& roster = session_.control.roster();
+Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls) {
+  const Roster& roster = control_.roster();
   const auto start = Deadline::Clock::now();
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(roster.settings.timeoutMs));
   const size_t endpoint = roster.machines.size() + loss.server;
   DataPlane::EndedLane lane;
-  if (plane != nullptr) lane = BPS_TRY(plane->endLane(endpoint, [&](net::Comm& comm) { waiter.remove(comm); }));
-  Result<Recovery> agreed = agree(calls, plane, lane, deadline);
+  if (plane_ != nullptr) lane = BPS_TRY(plane_->endLane(endpoint, [&](net::Comm& comm) { waiter_.remove(comm); }));
+  Result<Recovery> agreed = agree(calls, lane, deadline);
   if (!agreed.ok() && !calls.unfinished) return {};  // the other ranks have ended
   Recovery recovery = BPS_TRY(std::move(agreed));
   if (recovery.rankLeft) return {};  // the CallScheduler fails calls that wait for a rank that has left
   weights_.add(recovery.firstCall, loss.server, false);
-  if (plane != nullptr) {
-    const Status replaced = plane->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline);
+  if (plane_ != nullptr) {
+    const Status replaced = plane_->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline);
     if (!replaced.ok()) return calls.unfinished ? replaced.clone() : Status();  // another rank has ended
     Status added;
-    plane->lane(endpoint).forEachComm([&](net::Comm& comm) {
-      if (added.ok()) added = waiter.add(comm);
+    plane_->lane(endpoint).forEachComm([&](net::Comm& comm) {
+      if (added.ok()) added = waiter_.add(comm);
     });
     BPS_TRY(std::move(added));
   }
@@ -30,25 +30,25 @@ Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls, Data
   return {};
 }
 
-Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane* plane, const DataPlane::EndedLane& lane,
+Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane::EndedLane& lane,
                                        Deadline deadline) const {
   RecoveryItem item;
   item.callsBegun = calls.begun;
-  item.drivesRail = plane != nullptr;
+  item.drivesRail = plane_ != nullptr;
   item.retired = lane.remains.retired;
-  if (plane != nullptr) item.handles = lane.mesh->handles();
-  const std::vector<Blob> items = BPS_TRY(session_.control.gatherForRecovery(encode(item), deadline));
-  return agreeOnRecovery(items, session_.control.roster(), session_.control.rank(), session_.plan.depth);
+  if (plane_ != nullptr) item.handles = lane.mesh->handles();
+  const std::vector<Blob> items = BPS_TRY(control_.gatherForRecovery(encode(item), deadline));
+  return agreeOnRecovery(items, control_.roster(), control_.rank(), depth_);
 }
 
 // Only rank 0 warns, so that a large job does not warn a thousand times.
 void ServerRecovery::log(const ServerEvent& loss, double seconds) const {
-  const Roster& roster = session_.control.roster();
+  const Roster& roster = control_.roster();
   const std::string text = fmt::format(
       "{} is lost, and the calls go on without it: {}. The change took {:.0f} ms; {} of {} servers are left",
       roster.endpointName(roster.machines.size() + loss.server), loss.text, 1e3 * seconds,
       weights_.present(), roster.servers.size());
-  if (session_.control.rank() == 0) logWarn(Subsystem::kColl, "{}", text);
+  if (control_.rank() == 0) logWarn(Subsystem::kColl, "{}", text);
   else logInfo(Subsystem::kColl, "{}", text);
 }
 

@@ -1,4 +1,4 @@
-#include "src/comm/progress/server_weights.h"
+#include "src/comm/servers/server_weights.h"
 
 #include <algorithm>
 
@@ -6,6 +6,18 @@ namespace bps {
 
 void ServerWeights::add(uint64_t firstCall, size_t server, bool present, double bytesPerSecond) {
   changes_.push_back({firstCall, server, ServerEntry{"", bytesPerSecond, present}});
+}
+
+void ServerWeights::addRate(uint64_t firstCall, size_t server, double factor) {
+  ServerEntry entry = serversAt(UINT64_MAX)[server];
+  entry.rateFactor = factor;
+  changes_.push_back({firstCall, server, std::move(entry)});
+}
+
+std::vector<double> ServerWeights::factors() const {
+  std::vector<double> factors;
+  for (const ServerEntry& server : serversAt(UINT64_MAX)) factors.push_back(server.rateFactor);
+  return factors;
 }
 
 std::vector<ServerEntry> ServerWeights::serversAt(uint64_t call) const {

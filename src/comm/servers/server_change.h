@@ -1,9 +1,10 @@
-// ServerChange: lets a server join or leave while the calls of a communicator go on. It carries out, on this rank, what
+// ServerChange: lets a server join, leave or get another rate while the calls of a communicator go on. It carries out, on this rank, what
 // ServerEvent (src/wire/control_messages.h) requires; the hub has one change at a time (src/control/hub/
-// server_changes.h). The ServerChange belongs to the CallScheduler, and only the holder of the progress lock uses it.
+// server_changes.h). Only the holder of the progress lock uses a ServerChange.
 //
 //   join:   kJoining -> listens -> kHandles -> connects -> ready -> kAt -> the new lane takes its place -> done -> kEnd
 //   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd -> the lane ends
+//   rate:   kNewRate -> ready -> kAt -> done -> kEnd
 //
 // A rank that is ready begins no call until it receives kAt. So no rank has begun the call of kAt, and all ranks cut
 // every call with the same servers. From this call on, a rank that joins waits until the old lane in this place, if
@@ -16,8 +17,8 @@
 #include <string>
 
 #include "src/comm/lanes/data_plane.h"
-#include "src/comm/progress/server_weights.h"
-#include "src/comm/progress/session.h"
+#include "src/comm/servers/server_weights.h"
+#include "src/control/control_plane.h"
 #include "src/net/waiter.h"
 
 namespace bps {
@@ -25,8 +26,8 @@ namespace bps {
 class ServerChange {
  public:
   // `plane` is null if this rank does not use the network. All arguments must outlive this object.
-  ServerChange(const Session& session, ServerWeights& weights, DataPlane* plane, net::Waiter& waiter)
-      : session_(session), weights_(weights), plane_(plane), waiter_(waiter) {}
+  ServerChange(ControlPlane& control, ServerWeights& weights, DataPlane* plane, net::Waiter& waiter)
+      : control_(control), weights_(weights), plane_(plane), waiter_(waiter) {}
 
   // Handles any event but kLost. `callsBegun` is the number of calls that this rank has begun.
   Status handle(const ServerEvent& event, uint64_t callsBegun);
@@ -43,9 +44,18 @@ class ServerChange {
 
  private:
   struct Change {
-    uint32_t server = 0, number = 0;
-    bool joins = false;
-    double bytesPerSecond = 0;
+    explicit Change(const ServerEvent& begin)
+        : what(begin.kind),
+          server(begin.server),
+          number(begin.change),
+          bytesPerSecond(begin.bytesPerSecond),
+          rateFactor(begin.rateFactor) {}
+    bool joins() const { return what == ServerEvent::Kind::kJoining; }
+    bool changesLane() const { return what != ServerEvent::Kind::kNewRate; }
+
+    ServerEvent::Kind what;  // kJoining, kLeaving or kNewRate
+    uint32_t server, number;
+    double bytesPerSecond, rateFactor;
     std::unique_ptr<net::Mesh> mesh;  // until the connections exist
     bool connects = false;
     Deadline deadline = Deadline::never();  // for the connections
@@ -53,7 +63,7 @@ class ServerChange {
     bool lost = false;                      // the server is lost, so its lane is replaced (recovery.h)
     std::optional<uint64_t> firstCall;      // since kAt
   };
-  size_t endpoint() const { return session_.control.roster().machines.size() + change_->server; }
+  size_t endpoint() const { return control_.roster().machines.size() + change_->server; }
   Status begin(const ServerEvent& event, uint64_t callsBegun);
   Status connect(const ServerEvent& event, uint64_t callsBegun);
   Status takeEffectAt(const ServerEvent& event);
@@ -65,7 +75,7 @@ class ServerChange {
   void reply(ServerReply::Kind kind, uint64_t limit = 0, Blob handles = {}, std::string text = {}) const;
   void log(const std::string& text) const;
 
-  const Session& session_;
+  ControlPlane& control_;
   ServerWeights& weights_;
   DataPlane* const plane_;
   net::Waiter& waiter_;

@@ -20,11 +20,14 @@ class ServerWeights {
   // From call `firstCall` on, this server is present or absent. If two changes concern the same server, the change that
   // was added last wins for the calls that both concern.
   void add(uint64_t firstCall, size_t server, bool present, double bytesPerSecond = 0);
+  // From call `firstCall` on, this server has this fraction of its rate (ServerEvent::rateFactor).
+  void addRate(uint64_t firstCall, size_t server, double factor);
   // Gives the cutter the weights for the call that begins next.
   Status beforeCall(uint64_t call, Cutter& cutter);
   // Returns the weights as of this call.
   Result<std::vector<uint64_t>> at(uint64_t call) const { return weightsWith(roster_, serversAt(call)); }
-  size_t present() const;  // number of servers after all changes
+  size_t present() const;               // number of servers after all changes
+  std::vector<double> factors() const;  // ServerEntry::rateFactor of every server after all changes
 
  private:
   struct Change {

@@ -1,0 +1,31 @@
+#include "src/comm/servers/server_membership.h"
+
+#include "src/base/log.h"
+
+namespace bps {
+
+Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& calls) {
+  ServerEvent event = *events_.oldest();
+  if (event.kind == ServerEvent::Kind::kLost) {
+    change_.onLost(event.server);
+    BPS_TRY(recovery_.recover(event, calls));
+  } else {
+    BPS_TRY(change_.handle(event, calls.begun));
+  }
+  events_.handled();
+  return event;
+}
+
+void ServerMembership::checkRates() {
+  if (control_.rank() != 0 || plane_ == nullptr) return;
+  const std::vector<double> factors = weights_.factors();
+  const std::optional<ServerRates::NewRate> rate =
+      rates_.check(plane_->busyTimes(), factors, Deadline::Clock::now());
+  if (!rate) return;
+  logWarn(Subsystem::kColl, "{} is {} than its share requires; from now on it gets the share of {:.0f} % of its rate",
+          control_.roster().endpointName(control_.roster().machines.size() + rate->server),
+          rate->factor < factors[rate->server] ? "slower" : "faster", 100 * rate->factor);
+  control_.proposeRate(rate->server, rate->factor);
+}
+
+}  // namespace bps
