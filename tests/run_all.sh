@@ -206,6 +206,7 @@ main() {
   for script in tests/multiproc/*.sh tests/hostile/*.sh tests/unit/cpu_reduce/aarch64.sh; do
     case $script in */lib.sh) ;; *) scripts+=("$script") ;; esac
   done
+  [ "$long" = 1 ] && scripts+=(tests/model/check.sh)
   run_scripts $((long == 1 ? 900 : 240)) "${scripts[@]}"
   sanitizers
   run_fuzzers

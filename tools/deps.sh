@@ -27,6 +27,7 @@ cmd:clang-tidy clang-tidy
 cmd:ip iproute2
 header:infiniband/verbs.h libibverbs-dev
 cmd:python3 python3
+cmd:spin spin
 "
 
 there() {

@@ -282,10 +282,11 @@ Status HubClient::handleServerEvent(const Frame& frame) {
   const ServerEvent event = BPS_TRY(decodeFrom<ServerEvent>(*hub_, frame));
   const size_t member = roster_.ranks.size() + event.server;
   const bool known = member < roster_.members(), present = known && !left_[member];
-  const bool begins = event.kind == Kind::kJoining || event.kind == Kind::kLeaving;
+  const bool joins = event.kind == Kind::kJoining;
+  const bool begins = joins || event.kind == Kind::kLeaving || event.kind == Kind::kNewRate;
   const bool possible = event.kind == Kind::kLost ? present
-                        : begins                  ? !change_ && present == (event.kind == Kind::kLeaving)
-                                                  : change_ && change_->server == event.server;
+                        : begins ? !change_ && present != joins
+                                 : change_ && change_->server == event.server;
   if (!known || !possible)
     return hub_->protocolError(
         failure(Code::kRemote, "unexpected event {} of server {}", static_cast<int>(event.kind), event.server));
@@ -293,7 +294,7 @@ Status HubClient::handleServerEvent(const Frame& frame) {
     left_[member] = true;
     dropHeldFailures(member);  // suspicions of the server no longer matter
   }
-  if (event.kind == Kind::kJoining) roster_.joinedNames.set(event.server, event.text);
+  if (joins) roster_.joinedNames.set(event.server, event.text);
   if (event.kind == Kind::kAt && change_->kind == Kind::kJoining) left_[member] = false;
   if (event.kind == Kind::kEnd && change_->kind == Kind::kLeaving) left_[member] = true;
   if (begins) change_ = event;

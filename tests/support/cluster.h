@@ -34,6 +34,7 @@ class Servers {
   std::string list() const;  // in the format of BPS_SERVERS
   JobThreads& runner(size_t i) { return *servers_[i]->runner; }
   void stop(size_t i) { servers_[i]->control->stop(); }
+  void drain(size_t i) { servers_[i]->control->drain(); }
 
  private:
   struct TestServer {

@@ -40,8 +40,7 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
       return takeEffectAt(event);
     case Kind::kEnd:
       if (!change_ || !change_->done) return unexpected(event);
-      end();
-      return {};
+      return onEnd();
     case Kind::kAborted:
       if (!change_ || change_->firstCall) return unexpected(event);
       log(fmt::format("{}: {}", abortedText(change_->what), event.text));
@@ -122,7 +121,7 @@ Result<bool> ServerChange::step(uint64_t callsBegun) {
   if (!change_->firstCall || callsBegun < *change_->firstCall) return false;
   if (plane_ != nullptr && change_->changesLane()) {
     if (!plane_->canChangeLane(endpoint())) return false;
-    plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
+    if (change_->joins()) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
   }
   change_->done = true;
   reply(ServerReply::Kind::kDone);
@@ -153,6 +152,13 @@ Result<bool> ServerChange::stepMesh(uint64_t callsBegun) {
   BPS_TRY(std::move(watched));
   becomeReady(callsBegun);
   return true;
+}
+
+Status ServerChange::onEnd() {
+  const bool removesLane = change_->what == ServerEvent::Kind::kLeaving && !change_->lost && plane_ != nullptr;
+  if (removesLane) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
+  end();
+  return {};
 }
 
 void ServerChange::end() {

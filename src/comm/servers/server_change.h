@@ -3,12 +3,13 @@
 // (src/control/hub/ server_changes.h). Only the holder of the progress lock uses a ServerChange.
 //
 //   join:   kJoining -> listens -> kHandles -> connects -> ready -> kAt -> the new lane takes its place -> done -> kEnd
-//   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd
+//   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd -> the lane ends
 //   rate:   kNewRate -> ready -> kAt -> done -> kEnd
 //
 // A rank that is ready begins no call until it receives kAt. So no rank has begun the call of kAt, and all ranks cut
 // every call with the same servers. From this call on, a rank that joins waits until the old lane in this place, if
-// there is one, is idle: chunks of a place are never on two lanes.
+// there is one, is idle: chunks of a place are never on two lanes. A rank keeps its lane to a server that leaves until
+// kEnd: if the server is lost before, other ranks may need the sums that the lane has kept.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,10 @@ class ServerChange {
 
   // Handles any event but kLost. `callsBegun` is the number of calls that this rank has begun.
   Status handle(const ServerEvent& event, uint64_t callsBegun);
+  // Call this function before the recovery from the loss of a server.
+  void onLost(uint32_t server) {
+    if (change_ && change_->server == server) change_->lost = true;
+  }
   // Goes on with the change. Returns whether anything moved.
   Result<bool> step(uint64_t callsBegun);
   // True if this rank may begin the call with this number.
@@ -55,12 +60,14 @@ class ServerChange {
     bool connects = false;
     Deadline deadline = Deadline::never();  // for the connections
     bool ready = false, done = false;       // this rank has replied
+    bool lost = false;                      // the server is lost, so its lane is replaced (recovery.h)
     std::optional<uint64_t> firstCall;      // since kAt
   };
   size_t endpoint() const { return control_.roster().machines.size() + change_->server; }
   Status begin(const ServerEvent& event, uint64_t callsBegun);
   Status connect(const ServerEvent& event, uint64_t callsBegun);
   Status takeEffectAt(const ServerEvent& event);
+  Status onEnd();
   void end();
   void becomeReady(uint64_t callsBegun);
   void giveUp(const std::string& why);

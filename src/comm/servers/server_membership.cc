@@ -6,8 +6,12 @@ namespace bps {
 
 Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& calls) {
   ServerEvent event = *events_.oldest();
-  if (event.kind == ServerEvent::Kind::kLost) BPS_TRY(recovery_.recover(event, calls));
-  else BPS_TRY(change_.handle(event, calls.begun));
+  if (event.kind == ServerEvent::Kind::kLost) {
+    change_.onLost(event.server);
+    BPS_TRY(recovery_.recover(event, calls));
+  } else {
+    BPS_TRY(change_.handle(event, calls.begun));
+  }
   events_.handled();
   return event;
 }

@@ -39,6 +39,7 @@ void Hub::reply(ServerReply reply) {
 }
 
 void Hub::leave() {
+  if (changes_ && state_ == State::kRunning) changes_->onRankLeft(0);  // no rank must wait for the end of a change
   changes_.reset();
   if (state_ == State::kRunning) {
     broadcast(MessageType::kGoodbye, {});
