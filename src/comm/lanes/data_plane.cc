@@ -101,6 +101,7 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
     }
     if (connections.pushOut) lanes_[peer] = BPS_TRY(createLane(peer, std::move(connections)));
   }
+  weights_ = plan.weights;
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
   if (spec.usesExchangePath()) exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
   if (!plan.owners[self_]) return {};
@@ -152,8 +153,14 @@ std::vector<std::chrono::duration<double>> DataPlane::busyTimes() const {
 }
 
 void DataPlane::changeLane(size_t endpoint, const std::vector<uint64_t>& weights) {
+  change_.endpoint = endpoint;
   change_.previous = std::move(lanes_[endpoint]);
   lanes_[endpoint] = std::move(change_.next);
+  orderLanes(weights);
+}
+
+void DataPlane::orderLanes(const std::vector<uint64_t>& weights) {
+  weights_ = weights;
   std::vector<bool> owners;
   for (const auto& lane : lanes_) owners.push_back(lane != nullptr);
   sendOrder_ = sendOrder(weights, owners, self_, spec_.control.roster().machines.size());
@@ -168,6 +175,12 @@ void DataPlane::dropLanes(const UseComm& release) {
 
 Result<DataPlane::EndedLane> DataPlane::endLane(size_t endpoint, const std::function<void(net::Comm&)>& release) {
   std::unique_ptr<Lane>& lane = newestLane(endpoint);
+  if (lane == nullptr && change_.endpoint == endpoint && change_.previous != nullptr) {
+    lane = std::move(change_.previous);  // this machine has let the server leave, but others may have chunks there
+    orderLanes(weights_);
+  }
+  if (lane == nullptr)
+    return failure(Code::kInternal, "no lane to {}, which is lost", spec_.control.roster().endpointName(endpoint));
   lane->forEachComm(release);
   std::optional<LaneRemains> remains = lane->takeRemains();
   if (!remains)
