@@ -53,7 +53,9 @@ void SignalHandler::end(int number) {
     return server_.stop();
   }
   draining_ = true;
-  logInfo(Subsystem::kServer, "{}: no new jobs; the server ends with the last running job", name);
+  logInfo(Subsystem::kServer,
+          "{}: no new jobs; the running jobs go on without this server, which ends when it has left the last one",
+          name);
   server_.drain();
 }
 

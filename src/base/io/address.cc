@@ -90,6 +90,7 @@ Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
     rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon);
   }
   if (out.host.empty()) return bad("no host");
+  if (out.host.find_first_of(" \t\r\n") != std::string::npos) return bad("the host contains a space");
   if (rest.empty()) {
     if (defaultPort == 0) return bad("no port");
     out.port = defaultPort;

@@ -168,6 +168,8 @@ void DataPlane::dropLanes(const UseComm& release) {
 
 Result<DataPlane::EndedLane> DataPlane::endLane(size_t endpoint, const std::function<void(net::Comm&)>& release) {
   std::unique_ptr<Lane>& lane = newestLane(endpoint);
+  if (lane == nullptr)
+    return failure(Code::kInternal, "no lane to {}, which is lost", spec_.control.roster().endpointName(endpoint));
   lane->forEachComm(release);
   std::optional<LaneRemains> remains = lane->takeRemains();
   if (!remains)

@@ -37,7 +37,7 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
     case Kind::kHandles:
       return connect(event, callsBegun);
     case Kind::kAt:
-      return takeEffectAt(event);
+      return takeEffectAt(event, callsBegun);
     case Kind::kEnd:
       if (!change_ || !change_->done) return unexpected(event);
       return onEnd();
@@ -101,8 +101,8 @@ void ServerChange::becomeReady(uint64_t callsBegun) {
   reply(ServerReply::Kind::kReady, callsBegun);
 }
 
-Status ServerChange::takeEffectAt(const ServerEvent& event) {
-  if (!change_ || !change_->ready || change_->firstCall) return unexpected(event);
+Status ServerChange::takeEffectAt(const ServerEvent& event, uint64_t callsBegun) {
+  if (!change_ || !change_->ready || change_->firstCall || event.call < callsBegun) return unexpected(event);
   change_->firstCall = event.call;
   if (change_->changesLane()) weights_.add(event.call, change_->server, change_->joins(), change_->bytesPerSecond);
   else weights_.addRate(event.call, change_->server, change_->rateFactor);

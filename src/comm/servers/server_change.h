@@ -66,7 +66,7 @@ class ServerChange {
   size_t endpoint() const { return control_.roster().machines.size() + change_->server; }
   Status begin(const ServerEvent& event, uint64_t callsBegun);
   Status connect(const ServerEvent& event, uint64_t callsBegun);
-  Status takeEffectAt(const ServerEvent& event);
+  Status takeEffectAt(const ServerEvent& event, uint64_t callsBegun);
   Status onEnd();
   void end();
   void becomeReady(uint64_t callsBegun);

@@ -57,7 +57,7 @@ void Hub::watch(PollSet& set) const {
     if (member.link) member.link->watch(set);
   admission_.watch(set);
   servers_.watch(set);
-  if (changes_) changes_->watch(set);
+  if (changes_ && ops_->serversConfirmed()) changes_->watch(set);
   if (rendezvous_) rendezvous_->watch(set);
   if (state_ == State::kJoining || state_ == State::kOpening) set.wakeAt(admission_.deadline().at());
   if (ops_) set.wakeAt(ops_->deadline().at());
@@ -224,6 +224,7 @@ Status Hub::memberLeft(size_t member) {
   members_[member].link.reset();
   memberGone(member);
   if (changes_ && member < roster_.ranks.size()) changes_->onRankLeft(member);
+  if (changes_ && member >= roster_.ranks.size()) changes_->onGoodbye(member - roster_.ranks.size());
   events_.memberLeft(member);
   if (lost_ > ops_->number(ControlOp::kRecovery) && ops_->complete(ControlOp::kRecovery))
     finishOp(ControlOp::kRecovery);

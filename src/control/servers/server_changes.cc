@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kDialTime(500), kDialPause(500);  // one attempt to reach a server, and the pause after it
 constexpr milliseconds kFirstJoinPause(1000), kMaxJoinPause(30000);  // the pause after a failed join doubles each time
+constexpr milliseconds kProvenTime(5000);  // a server that is lost sooner after its join counts as a failed join
 
 }  // namespace
 
@@ -41,9 +42,9 @@ void ServerChanges::watch(PollSet& set) const {
   set.wakeAt(file_.nextLook().at());
   set.wakeAt(change_.deadline.at());
   if (change_.link) change_.link->watch(set);
-  for (const Place& place : places_) {
-    if (place.dialing) place.dialing->watch(set);
-    else if (!place.present && place.listed) set.wakeAt(place.nextDial.at());
+  for (size_t server = 0; server < places_.size(); ++server) {
+    if (places_[server].dialing) places_[server].dialing->watch(set);
+    else if (mayDial(server)) set.wakeAt(places_[server].nextDial.at());
   }
 }
 
@@ -51,6 +52,7 @@ void ServerChanges::step(const PollSet& set) {
   if (rankLeft_ && !changing()) return;
   if (!rankLeft_) {
     readFile();
+    if (!changing()) assignPlaces();
     dial(set);
     if (!changing()) beginNext();
   }
@@ -67,24 +69,34 @@ void ServerChanges::readFile() {
                    });
     if (!place.listed) place.dialing.reset();
   }
-  for (const ServerTarget& target : *listed) assign(target);
+  if (change_.step == Step::kOpening && !places_[change_.server].listed) abort("it is no longer listed");
+  unassigned_.clear();
+  for (const ServerTarget& target : *listed) {
+    const auto holds = [&](const Place& place) { return place.target && place.target->name == target.name; };
+    if (std::none_of(places_.begin(), places_.end(), holds)) unassigned_.push_back(target);
+  }
+  if (listed->size() > places_.size())
+    logWarn(Subsystem::kInit, "{} of {} listed servers are not used: the communicator has room for {} servers",
+            listed->size() - places_.size(), listed->size(), places_.size());
 }
 
-// Gives a listed server a place: its own, or one whose server is absent and not listed.
-void ServerChanges::assign(const ServerTarget& target) {
-  const auto holds = [&](const Place& place) { return place.target && place.target->name == target.name; };
-  if (std::any_of(places_.begin(), places_.end(), holds)) return;
-  const auto place =
-      std::find_if(places_.begin(), places_.end(), [](const Place& each) { return !each.present && !each.listed; });
-  if (place == places_.end()) {
-    logWarn(Subsystem::kInit, "server {} is not used: the communicator has room for {} servers", target.name,
-            places_.size());
-    return;
+// Gives listed servers the places whose server is absent and not listed. A server that leaves keeps its place until it
+// has left, so the other servers wait.
+void ServerChanges::assignPlaces() {
+  for (Place& place : places_) {
+    if (unassigned_.empty()) return;
+    if (place.present || place.listed) continue;
+    place = Place();
+    place.target = std::move(unassigned_.front());
+    place.listed = true;
+    place.nextDial = Deadline::in({});
+    unassigned_.erase(unassigned_.begin());
   }
-  *place = Place();
-  place->target = target;
-  place->listed = true;
-  place->nextDial = Deadline::in({});
+}
+
+bool ServerChanges::mayDial(size_t server) const {
+  const Place& place = places_[server];
+  return !place.present && place.listed && !(change_.link && change_.server == server);
 }
 
 void ServerChanges::dial(const PollSet& set) {
@@ -92,7 +104,7 @@ void ServerChanges::dial(const PollSet& set) {
     Place& place = places_[server];
     if (place.dialing != nullptr) {
       stepDialing(server, set);
-    } else if (!place.present && place.listed && place.nextDial.passed()) {
+    } else if (mayDial(server) && place.nextDial.passed()) {
       ServerPoolArgs args = servers_;
       args.targets = {*place.target};
       place.dialing = std::make_unique<ServerPool>(std::move(args));
@@ -229,7 +241,7 @@ Status ServerChanges::onReply(size_t rank, ServerReply reply) {
                                                   : Kind::kDone;
   const bool announced = changing() && change_.step != Step::kOpening && reply.change == change_.number;
   if (!announced && reply.change <= changes_) return {};  // the reply has crossed with kAborted
-  if (announced && reply.kind == Kind::kFailed && change_.step != Step::kDone) {
+  if (announced && reply.kind == Kind::kFailed && change_.joins() && change_.step != Step::kDone) {
     abort(reply.text);
     return {};
   }
@@ -291,7 +303,7 @@ void ServerChanges::takeEffect() {
   if (change_.joins()) {
     place.present = true;
     place.newRateFactor.reset();
-    place.pause = {};
+    place.proven = Deadline::in(kProvenTime);
     change_.link->send(ControlOpResult{ControlOp::kBarrier, 0, {}, {}});
     host_.takeIn(change_.server, std::move(change_.link));
   }
@@ -323,9 +335,9 @@ void ServerChanges::abort(const std::string& why) {
   place.dialing.reset();
   if (ended.link) ended.link->sendFailure(Status(Code::kRemote, "the server cannot join: " + why));
   if (ended.joins()) {
-    place.pause = std::clamp(2 * place.pause, kFirstJoinPause, kMaxJoinPause);
-    place.nextDial = Deadline::in(place.pause);
-    logWarn(Subsystem::kInit, "server {} cannot join: {}", place.target->name, why);
+    lengthenPause(place);
+    if (rankLeft_) logInfo(Subsystem::kInit, "server {} does not join: {}", place.target->name, why);
+    else logWarn(Subsystem::kInit, "server {} cannot join: {}", place.target->name, why);
   }
   if (ended.step == Step::kOpening) return;
   ServerEvent aborted{ServerEvent::Kind::kAborted, ended.server};
@@ -334,11 +346,28 @@ void ServerChanges::abort(const std::string& why) {
   announce(aborted);
 }
 
+void ServerChanges::lengthenPause(Place& place) {
+  place.pause = std::clamp(2 * place.pause, kFirstJoinPause, kMaxJoinPause);
+  place.nextDial = Deadline::in(place.pause);
+}
+
+// Every join and every loss takes time from the calls. A server that ends again and again is therefore dialed less
+// often.
 void ServerChanges::onLost(size_t server) {
   Place& place = places_[server];
   place.present = place.drains = false;
-  place.nextDial = Deadline::in(kDialPause);
+  if (place.proven.at() != Deadline::never().at() && !place.proven.passed()) {
+    lengthenPause(place);
+  } else {
+    place.pause = {};
+    place.nextDial = Deadline::in(kDialPause);
+  }
   if (changing() && change_.server == server && change_.step == Step::kReady) abort("it is lost");
+}
+
+void ServerChanges::onGoodbye(size_t server) {
+  onLost(server);
+  places_[server].listed = false;
 }
 
 void ServerChanges::onRankLeft(size_t rank) {

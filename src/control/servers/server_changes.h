@@ -49,7 +49,9 @@ class ServerChanges {
   // The server achieves this fraction of its rate.
   void onRate(size_t server, double factor) { places_[server].newRateFactor = factor; }
   void onLost(size_t server);
-  // No change can begin any more, and one that has not taken effect is aborted.
+  // The server has said goodbye. The hub does not dial it again.
+  void onGoodbye(size_t server);
+  // The rank leaves. No change can begin any more, and one that has not taken effect is aborted.
   void onRankLeft(size_t rank);
 
  private:
@@ -62,7 +64,8 @@ class ServerChanges {
     bool drains = false;                  // the server has asked to leave
     std::optional<double> newRateFactor;  // the ranks do not know it yet
     Deadline nextDial = Deadline::never();
-    std::chrono::milliseconds pause{};  // between a failed join and the next attempt
+    std::chrono::milliseconds pause{};    // after the latest failed join, or the loss of a server that had just joined
+    Deadline proven = Deadline::never();  // the server has been a member long enough to be dialed at once after a loss
     std::unique_ptr<ServerPool> dialing;
   };
   struct Change {
@@ -79,7 +82,8 @@ class ServerChanges {
 
   bool changing() const { return change_.step != Step::kNone; }
   void readFile();
-  void assign(const ServerTarget& target);
+  void assignPlaces();
+  bool mayDial(size_t server) const;
   void dial(const PollSet& set);
   void stepDialing(size_t server, const PollSet& set);
   void beginNext();
@@ -96,6 +100,7 @@ class ServerChanges {
   void takeEffect();
   void finish();
   void abort(const std::string& why);
+  static void lengthenPause(Place& place);
   std::string missing() const;
 
   const Roster& roster_;
@@ -103,6 +108,7 @@ class ServerChanges {
   ServerFile file_;
   Host& host_;
   std::vector<Place> places_;
+  std::vector<ServerTarget> unassigned_;  // servers of the file that have no place yet
   Change change_;
   uint32_t changes_ = 0;  // number of changes so far
   bool rankLeft_ = false;

@@ -3,13 +3,9 @@
 #include "src/base/log.h"
 
 namespace bps {
-namespace {
 
-constexpr std::chrono::milliseconds kLookInterval(1000);
-
-}  // namespace
-
-ServerFile::ServerFile(std::string servers) : servers_(std::move(servers)) {
+ServerFile::ServerFile(std::string servers, std::chrono::milliseconds interval)
+    : servers_(std::move(servers)), interval_(interval) {
   if (!servers_.starts_with('@')) return;
   path_ = servers_.substr(1);
   readIfChanged();  // the start has read the file already
@@ -17,9 +13,10 @@ ServerFile::ServerFile(std::string servers) : servers_(std::move(servers)) {
 
 std::optional<std::vector<ServerTarget>> ServerFile::readIfChanged() {
   if (!exists() || !nextLook_.passed()) return {};
-  nextLook_ = Deadline::in(kLookInterval);
+  nextLook_ = Deadline::in(interval_);
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0) return {};  // an editor may replace the file at this moment
+  if (!S_ISREG(now.st_mode)) return {};
   const bool same = now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec &&
                     now.st_ino == inode_ && now.st_size == size_;
   if (same) return {};

@@ -13,17 +13,18 @@ namespace bps {
 
 class ServerFile {
  public:
-  // `servers` is the value of BPS_SERVERS, which need not name a file.
-  explicit ServerFile(std::string servers);
+  // `servers` is the value of BPS_SERVERS, which need not name a file. Looks at the file at this interval at most.
+  explicit ServerFile(std::string servers, std::chrono::milliseconds interval = std::chrono::seconds(1));
 
   bool exists() const { return !path_.empty(); }
   // Returns the servers of the file if it has changed since the last call. A file that cannot be read or has a wrong
-  // entry changes nothing, and the hub warns once. Looks at the file once per second at most.
+  // entry changes nothing, and the hub warns once. A FIFO or a device is not read again, because that could block.
   std::optional<std::vector<ServerTarget>> readIfChanged();
   Deadline nextLook() const { return exists() ? nextLook_ : Deadline::never(); }
 
  private:
   std::string servers_, path_;
+  std::chrono::milliseconds interval_;
   timespec modified_{};
   ino_t inode_ = 0;
   off_t size_ = 0;

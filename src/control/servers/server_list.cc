@@ -1,6 +1,7 @@
 #include "src/control/servers/server_list.h"
 
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -8,6 +9,18 @@
 
 namespace bps {
 namespace {
+
+// A file may have this size. It has room for some 10'000 servers.
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+
+// Returns the text of the file, or an empty result if the file is too large.
+std::optional<std::string> readAll(std::istream& file) {
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxFileBytes) return {};
+  return text;
+}
 
 std::string trimmed(const std::string& text) {
   constexpr const char* kBlank = " \t\r\n";
@@ -35,7 +48,10 @@ Result<std::vector<std::string>> serverNames(const std::string& servers, std::st
   if (!servers.empty() && servers.front() == '@') {
     std::ifstream file(servers.substr(1));
     if (!file.is_open()) return failure(Code::kInvalidArgument, "{}={}: cannot read the file", source, servers);
-    text = {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const std::optional<std::string> all = readAll(file);
+    if (!all)
+      return failure(Code::kInvalidArgument, "{}={}: the file is larger than {} bytes", source, servers, kMaxFileBytes);
+    text = *all;
   }
   std::vector<std::string> names = entries(text);
   std::set<std::string> seen;

@@ -41,7 +41,7 @@ class FakeRunner final : public JobRunner {
     for (Job& j : jobs_)
       if (j.spec.roster.jobId == job) j.received = std::move(handles);
     for (Job& j : jobs_)
-      if (j.spec.roster.jobId == job) j.events->connected(job);
+      if (j.spec.roster.jobId == job && reportsConnected_) j.events->connected(job);
   }
   void finish(uint64_t job) override {
     MutexLock lock(mutex_);
@@ -78,6 +78,10 @@ class FakeRunner final : public JobRunner {
     MutexLock lock(mutex_);
     listens_ = false;
   }
+  void neverConnect() {
+    MutexLock lock(mutex_);
+    reportsConnected_ = false;
+  }
   int opened() {
     MutexLock lock(mutex_);
     return opened_;
@@ -113,7 +117,7 @@ class FakeRunner final : public JobRunner {
   CondVar changed_;
   std::vector<Job> jobs_ BPS_GUARDED_BY(mutex_);
   std::string refusal_ BPS_GUARDED_BY(mutex_);
-  bool listens_ BPS_GUARDED_BY(mutex_) = true;
+  bool listens_ BPS_GUARDED_BY(mutex_) = true, reportsConnected_ BPS_GUARDED_BY(mutex_) = true;
   int opened_ BPS_GUARDED_BY(mutex_) = 0;
   int connects_ BPS_GUARDED_BY(mutex_) = 0;
   bool closesAtOnce_ BPS_GUARDED_BY(mutex_) = true;

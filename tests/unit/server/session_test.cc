@@ -151,5 +151,50 @@ TEST_F(SessionTest, AHubThatHangsUpClosesTheJobInEveryState) {
   }
 }
 
+TEST_F(SessionTest, ADrainingServerAsksTheHubOnceToGoOnWithoutIt) {
+  Peer hub = hubAt(Stage::kServing);
+  server_.drain();
+  const Frame drain = nextFrame(*hub.socket);
+  EXPECT_EQ(drain.header.type, MessageType::kDrain);
+  EXPECT_TRUE(drain.payload.empty());
+  send(hub, MessageType::kLeft, messageOf(MessageType::kLeft));  // makes the server go through its sessions again
+  EXPECT_EQ(nextFrame(*hub.socket, .3).header.type, MessageType::kHeartbeat) << "no second request";
+  send(hub, MessageType::kGoodbye);
+  ASSERT_TRUE(server_.runner.waitFinishing());
+  server_.runner.jobs()[0].events->ended(kJob);
+  server_.wait();
+}
+
+TEST_F(SessionTest, ADrainingServerAsksTheHubAsSoonAsItServes) {
+  Peer hub = hubAt(Stage::kExchanging);
+  server_.drain();
+  EXPECT_EQ(nextFrame(*hub.socket, .3).header.type, MessageType::kHeartbeat) << "the lanes are not connected yet";
+  send(hub, MessageType::kControlOpResult, messageOf(MessageType::kControlOpResult));
+  expect(hub, MessageType::kControlOpInput);
+  EXPECT_EQ(nextFrame(*hub.socket, .3).header.type, MessageType::kHeartbeat);
+  send(hub, MessageType::kControlOpResult, encode(ControlOpResult{ControlOp::kBarrier, 0, {}}));
+  expect(hub, MessageType::kDrain);
+  send(hub, MessageType::kGoodbye);
+  EXPECT_TRUE(server_.runner.waitFinishing());
+}
+
+TEST_F(SessionTest, ADrainingServerRefusesAHubWithoutAJob) {
+  Peer hub = hubAt(Stage::kOffered);
+  server_.drain();
+  Result<Refusal> refusal = decode<Refusal>(nextFrame(*hub.socket).payload);
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_EQ(std::move(refusal).value().text, "server is draining");
+  server_.wait();
+}
+
+TEST_F(SessionTest, ADrainingServerEndsIfTheHubDoesNotAnswerButFails) {
+  Peer hub = hubAt(Stage::kServing);
+  server_.drain();
+  expect(hub, MessageType::kDrain);
+  hub.socket.reset();
+  server_.wait();
+  EXPECT_TRUE(server_.runner.waitEmpty());
+}
+
 }  // namespace
 }  // namespace bps::test

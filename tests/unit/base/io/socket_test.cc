@@ -36,7 +36,7 @@ TEST(SocketTest, ParsesHostAndPort) {
 
 TEST(SocketTest, RejectsInvalidHostAndPort) {
   for (const char* bad : {"", ":7700", "cpu1", "cpu1:", "cpu1:banana", "cpu1:65536", "cpu1:-1", "cpu1:1x", "[::1",
-                          "[::1]x", "[]:1", "cpu1:99999999999"}) {
+                          "[::1]x", "[]:1", "cpu1:99999999999", "cpu1 cpu2:1"}) {
     auto parsed = parseHostPort(bad, 0);
     ASSERT_FALSE(parsed.ok()) << bad;
     EXPECT_EQ(parsed.error().code(), Code::kInvalidArgument);

@@ -16,6 +16,8 @@ class TwoMachines {
  public:
   explicit TwoMachines(std::array<ChunkBuffers*, 2> buffers, double timeout = 1)
       : env_(localEnv(timeout)), buffers_(buffers) {}
+  // Gives the roster a place for a server, which is absent. Call it first.
+  void addAbsentServer() { env_.servers = freeAddress().text(); }
 
   // Makes both ranks join, so that they agree on the roster. Creates no data plane.
   void join() {
@@ -54,6 +56,9 @@ class TwoMachines {
   ControlPlane& control(size_t rank) { return cluster_->plane(rank); }
   Cluster& cluster() { return *cluster_; }
   const JobPlan& plan() const { return plan_; }
+  std::unique_ptr<net::Plugin> newPlugin() const {
+    return std::make_unique<net::Plugin>(std::make_shared<FakeNet>(wire_, FakeNet::Options{}));
+  }
   std::unique_ptr<DataPlane> planes[2];
 
  private:
@@ -63,7 +68,7 @@ class TwoMachines {
     return DataPlane::connect({env_, control, plan_, {}, plugin, *buffers_[rank], deadline, cancelled});
   }
 
-  const Env env_;
+  Env env_;
   const std::array<ChunkBuffers*, 2> buffers_;
   std::shared_ptr<FakeWire> wire_ = std::make_shared<FakeWire>();
   JobPlan plan_;

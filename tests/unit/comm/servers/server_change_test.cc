@@ -1,0 +1,149 @@
+// Tests how a rank carries out a change of the servers. The test is the hub. The rank uses no network; for the lanes
+// see data_plane_test.cc.
+#include "src/comm/servers/server_change.h"
+
+#include "tests/unit/control/fake_hub.h"
+
+namespace bps::test {
+namespace {
+
+using Kind = ServerEvent::Kind;
+using Reply = ServerReply::Kind;
+
+class ServerChangeTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kPresent = 0, kAbsent = 1, kChange = 4;
+
+  // Runs `body` on a rank whose first server is present and whose second one is absent.
+  void run(const std::function<void()>& body) {
+    hub_.body = [&](ControlPlane& control) -> Status {
+      weights_.emplace(control.roster());
+      waiter_.emplace(std::move(net::Waiter::create(*bell_)).value());
+      change_.emplace(control, *weights_, nullptr, *waiter_);
+      body();
+      return {Code::kInternal, "end of the test"};
+    };
+    Roster roster = FakeHub::roster();
+    roster.servers = {{"present:1", 0, true}, {"absent:1", 0, false}};
+    hub_.send(MessageType::kRoster, encode(roster));
+    EXPECT_EQ(hub_.outcome(), "end of the test");
+  }
+  // Passes an event to the rank, and returns the error or "".
+  std::string handle(Kind kind, uint32_t server, uint64_t callsBegun, uint64_t call = 0) {
+    ServerEvent event{kind, server};
+    event.change = kChange;
+    event.call = call;
+    event.bytesPerSecond = 1;
+    event.rateFactor = .5;
+    return change_->handle(event, callsBegun).message();
+  }
+  void expectReply(Reply kind, uint64_t limit = 0) {
+    Result<ServerReply> decoded = decode<ServerReply>(hub_.next().payload);
+    ASSERT_TRUE(decoded.ok()) << decoded.error().message();
+    const ServerReply reply = std::move(decoded).value();
+    EXPECT_EQ(reply.kind, kind);
+    EXPECT_EQ(reply.change, kChange);
+    EXPECT_EQ(reply.limit, limit);
+    EXPECT_TRUE(reply.handles.empty());
+  }
+  bool step(uint64_t callsBegun) { return change_->step(callsBegun).value(); }
+  uint64_t weightAt(uint64_t call, uint32_t server) { return weights_->at(call).value()[2 + server]; }
+  void becomeReady(uint64_t callsBegun) {
+    EXPECT_EQ(handle(Kind::kJoining, kAbsent, callsBegun), "");
+    expectReply(Reply::kHandles);
+    EXPECT_EQ(handle(Kind::kHandles, kAbsent, callsBegun), "");
+    expectReply(Reply::kReady, callsBegun);
+  }
+
+  std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
+  FakeHub hub_;
+  std::optional<ServerWeights> weights_;
+  std::optional<net::Waiter> waiter_;
+  std::optional<ServerChange> change_;
+};
+
+TEST_F(ServerChangeTest, ARankThatIsReadyBeginsNoCallBeforeItKnowsTheFirstCallOfTheServer) {
+  run([&] {
+    EXPECT_TRUE(change_->mayBegin(5));
+    becomeReady(5);
+    EXPECT_FALSE(change_->mayBegin(5));
+    EXPECT_FALSE(step(5));
+    EXPECT_EQ(handle(Kind::kAt, kAbsent, 5, 7), "");
+    EXPECT_TRUE(change_->mayBegin(5));
+    EXPECT_TRUE(change_->mayBegin(6));
+    EXPECT_FALSE(change_->mayBegin(7)) << "the new lane is not in its place yet";
+    EXPECT_FALSE(step(6));
+    EXPECT_TRUE(step(7));
+    expectReply(Reply::kDone);
+    EXPECT_TRUE(change_->mayBegin(7));
+    EXPECT_FALSE(step(8)) << "done once";
+    EXPECT_EQ(handle(Kind::kEnd, kAbsent, 8), "");
+    EXPECT_EQ(weightAt(6, kAbsent), 0U);
+    EXPECT_GT(weightAt(7, kAbsent), 0U);
+  });
+}
+
+TEST_F(ServerChangeTest, CallsDoNotWaitForTheLaneOfAServerThatLeaves) {
+  run([&] {
+    EXPECT_EQ(handle(Kind::kLeaving, kPresent, 3), "");
+    expectReply(Reply::kReady, 3);
+    EXPECT_FALSE(change_->mayBegin(3));
+    EXPECT_EQ(handle(Kind::kAt, kPresent, 3, 3), "");
+    EXPECT_TRUE(change_->mayBegin(3));
+    EXPECT_TRUE(step(3));
+    expectReply(Reply::kDone);
+    EXPECT_EQ(handle(Kind::kEnd, kPresent, 3), "");
+    EXPECT_GT(weightAt(2, kPresent), 0U);
+    EXPECT_EQ(weightAt(3, kPresent), 0U);
+    EXPECT_EQ(weights_->present(), 0U);
+  });
+}
+
+TEST_F(ServerChangeTest, ANewRateConcernsTheCallsFromItsFirstCallOn) {
+  run([&] {
+    EXPECT_EQ(handle(Kind::kNewRate, kPresent, 3), "");
+    expectReply(Reply::kReady, 3);
+    EXPECT_FALSE(change_->mayBegin(3));
+    EXPECT_EQ(handle(Kind::kAt, kPresent, 3, 4), "");
+    EXPECT_TRUE(change_->mayBegin(4)) << "the lane stays in its place";
+    EXPECT_TRUE(step(4));
+    expectReply(Reply::kDone);
+    EXPECT_EQ(handle(Kind::kEnd, kPresent, 4), "");
+    EXPECT_EQ(weights_->present(), 1U);
+  });
+}
+
+TEST_F(ServerChangeTest, AnAbortedChangeLeavesEverythingAsItWas) {
+  run([&] {
+    becomeReady(5);
+    EXPECT_EQ(handle(Kind::kAborted, kAbsent, 5), "");
+    EXPECT_TRUE(change_->mayBegin(5));
+    EXPECT_FALSE(step(6));
+    EXPECT_EQ(weightAt(UINT64_MAX, kAbsent), 0U);
+    becomeReady(6);
+  });
+}
+
+TEST_F(ServerChangeTest, EventsInAWrongOrderAreFailures) {
+  run([&] {
+    const std::string wrong = "at the wrong time";
+    const auto expectWrong = [&](Kind kind, uint32_t server, uint64_t call = 0) {
+      EXPECT_NE(handle(kind, server, 5, call).find(wrong), std::string::npos) << static_cast<int>(kind);
+    };
+    for (const Kind kind : {Kind::kHandles, Kind::kAt, Kind::kEnd, Kind::kAborted, Kind::kLost})
+      expectWrong(kind, kPresent);
+    expectWrong(Kind::kJoining, 2);
+    EXPECT_EQ(handle(Kind::kJoining, kAbsent, 5), "");
+    expectReply(Reply::kHandles);
+    for (const Kind kind : {Kind::kJoining, Kind::kLeaving, Kind::kAt, Kind::kEnd}) expectWrong(kind, kAbsent);
+    EXPECT_EQ(handle(Kind::kHandles, kAbsent, 5), "");
+    expectReply(Reply::kReady, 5);
+    for (const Kind kind : {Kind::kHandles, Kind::kEnd}) expectWrong(kind, kAbsent);
+    expectWrong(Kind::kAt, kAbsent, 4);  // this rank has begun the call
+    EXPECT_EQ(handle(Kind::kAt, kAbsent, 5, 6), "");
+    for (const Kind kind : {Kind::kAt, Kind::kAborted, Kind::kEnd}) expectWrong(kind, kAbsent);
+  });
+}
+
+}  // namespace
+}  // namespace bps::test
