@@ -27,6 +27,15 @@ class EventRecorder final : public JobEvents {
   }
   void ended(uint64_t job) override { note(job, "ended"); }
   void closed(uint64_t job) override { note(job, "closed"); }
+  void reported(uint64_t collection, std::vector<JobReport> jobs) override {
+    MutexLock lock(mutex_);
+    reports_ = std::move(jobs);
+    add(collection, "reported");
+  }
+  std::vector<JobReport> reports() {
+    MutexLock lock(mutex_);
+    return reports_;
+  }
 
   std::vector<std::string> all() {
     MutexLock lock(mutex_);
@@ -62,6 +71,7 @@ class EventRecorder final : public JobEvents {
   CondVar changed_;
   std::vector<std::string> events_ BPS_GUARDED_BY(mutex_);
   std::vector<Blob> handles_ BPS_GUARDED_BY(mutex_);
+  std::vector<JobReport> reports_ BPS_GUARDED_BY(mutex_);
 };
 
 class JobThreadTest : public testing::Test {
