@@ -1,5 +1,8 @@
 #include "src/service/peer_wait.h"
 
+#include <set>
+#include <string_view>
+
 #include "src/base/format.h"
 
 namespace bps {
@@ -10,13 +13,15 @@ constexpr size_t kMaxNames = 8;
 }  // namespace
 
 std::string namePeers(const std::vector<PeerWait>& waits, PeerWait::Data data, bool done) {
+  std::set<std::string_view> missing, named;
+  for (const PeerWait& wait : waits)
+    if (wait.data == data && wait.missing > 0) missing.insert(wait.peer);
   std::string names;
-  size_t found = 0;
   for (const PeerWait& wait : waits) {
-    if (wait.data != data || (wait.missing == 0) != done) continue;
-    if (found++ < kMaxNames) names += (names.empty() ? "" : ", ") + wait.peer;
+    if (wait.data != data || missing.contains(wait.peer) == done || !named.insert(wait.peer).second) continue;
+    if (named.size() <= kMaxNames) names += (names.empty() ? "" : ", ") + wait.peer;
   }
-  if (found > kMaxNames) names += fmt::format(" and {} more", found - kMaxNames);
+  if (named.size() > kMaxNames) names += fmt::format(" and {} more", named.size() - kMaxNames);
   return names;
 }
 

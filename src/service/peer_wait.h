@@ -16,7 +16,8 @@ struct PeerWait {
   uint64_t unsent = 0;   // chunks or sums that this process has for the peer and that the transport has not accepted
 };
 
-// Names the peers that are done, or those that are not, for one kind of data. Names at most a few peers.
+// Names the peers that are done, or those that are not, for one kind of data. A peer is done if nothing is missing from
+// it. Names each peer once, and at most a few peers.
 std::string namePeers(const std::vector<PeerWait>& waits, PeerWait::Data data, bool done);
 
 // Describes for which peers a call waits and which peers are done, in sentences. Empty if no peer's data is missing.

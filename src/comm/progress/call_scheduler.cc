@@ -98,7 +98,9 @@ bool CallScheduler::needsPolling() const {
 }
 
 CallsInFlight CallScheduler::callsInFlight() const {
-  return {active_, queued_.size(), counts_.completed, copying(), plane_.get(), session_.local.get()};
+  const ControlPlane& control = session_.control;
+  return {control.roster().jobId, control.rank(), active_,      queued_.size(),
+          copying(),              plane_.get(),   session_.local.get()};
 }
 
 Status CallScheduler::checkStalls() {

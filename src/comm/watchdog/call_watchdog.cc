@@ -25,7 +25,7 @@ std::string waitsText(const CallsInFlight& calls) {
 
 void dumpCall(const Collective& call) {
   const size_t bytes = call.call.count * elementBytes(static_cast<DataType>(call.call.type));
-  dumpLine("{}: {} bytes, {} of {} chunks complete", describe(call.call), bytes, call.chunks.size() - call.remaining,
+  dumpLine("  {}: {} bytes, {} of {} chunks complete", describe(call.call), bytes, call.chunks.size() - call.remaining,
            call.chunks.size());
 }
 
@@ -33,8 +33,8 @@ void dumpPeer(const PeerWait& wait) {
   const bool sum = wait.data == PeerWait::Data::kSum;
   const std::string unsent =
       wait.unsent == 0 ? "" : fmt::format("; {} {} for it not sent yet", wait.unsent, sum ? "contributions" : "sums");
-  if (wait.missing == 0) dumpLine("{} from {}: all arrived{}", sum ? "sums" : "contributions", wait.peer, unsent);
-  else dumpLine("{} from {}: {} missing{}", sum ? "sums" : "contributions", wait.peer, wait.missing, unsent);
+  const std::string state = wait.missing == 0 ? "all arrived" : fmt::format("{} missing", wait.missing);
+  dumpLine("  {} from {}: {}{}", sum ? "sums" : "contributions", wait.peer, state, unsent);
 }
 
 }  // namespace
@@ -50,22 +50,24 @@ void CallWatchdog::check(const CallsInFlight& calls) {
   if (calls.active.empty()) return backoff_.restart();
   const auto waited = backoff_.check(Deadline::Clock::now());
   if (!waited) return;
-  logWarn(Subsystem::kColl, "{} has made no progress for {} s; {}", describe(calls.active.front()->call),
-          waited->count(), waitsText(calls));
+  logWarn(Subsystem::kColl, "job {:016x}: {} has made no progress for {} s; {}", calls.job,
+          describe(calls.active.front()->call), waited->count(), waitsText(calls));
 }
 
 void CallWatchdog::dump(const CallsInFlight& calls) const {
   const std::chrono::duration<double> waited = backoff_.waited(Deadline::Clock::now());
-  dumpLine("{} calls in flight, {} queued, {} complete; no progress for {:.1f} s", calls.active.size(), calls.queued,
-           calls.completed, waited.count());
+  const std::string progress =
+      calls.active.empty() ? "" : fmt::format("; no progress for {:.1f} s", waited.count());
+  dumpLine("job {:016x}, rank {}: calls in flight: {}, queued: {}{}", calls.job, calls.rank, calls.active.size(),
+           calls.queued, progress);
   size_t dumped = 0;
   for (const auto& call : calls.active) {
     if (dumped++ == kMaxDumpedCalls) break;
     dumpCall(*call);
   }
-  if (calls.active.size() > kMaxDumpedCalls) dumpLine("{} more calls", calls.active.size() - kMaxDumpedCalls);
+  if (calls.active.size() > kMaxDumpedCalls) dumpLine("  {} more calls", calls.active.size() - kMaxDumpedCalls);
   if (calls.active.empty()) return;
-  if (calls.copying) dumpLine("a copy to or from a GPU is in flight");
+  if (calls.copying) dumpLine("  a copy to or from a GPU is in flight");
   for (const PeerWait& wait : calls.peerWaits()) dumpPeer(wait);
 }
 

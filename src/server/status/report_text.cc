@@ -19,8 +19,7 @@ void addJob(const JobReport& job, std::vector<std::string>& lines) {
   lines.push_back(fmt::format("job {:016x}: {}, {} ranks on {} machines, open for {:.1f} s, {} bytes summed, hub {}",
                               job.id, job.state, job.ranks, job.machines, job.ageSeconds, job.bytesSummed, job.hub));
   if (!job.calls.empty())
-    lines.push_back(
-        fmt::format("  {} calls in flight, no progress for {:.1f} s", job.calls.size(), job.idleSeconds));
+    lines.push_back(fmt::format("  calls in flight: {}; no progress for {:.1f} s", job.calls.size(), job.idleSeconds));
   for (const CallReport& call : job.calls)
     lines.push_back(fmt::format("  {}{}: {} bytes", call.text, railText(call.rail), call.bytes));
   for (const LaneReport& lane : job.lanes) lines.push_back(laneText(lane));
@@ -30,7 +29,7 @@ void addJob(const JobReport& job, std::vector<std::string>& lines) {
 }  // namespace
 
 std::vector<std::string> reportLines(const StatusReport& report) {
-  std::vector<std::string> lines{fmt::format("{} job{}", report.jobs.size(), report.jobs.size() == 1 ? "" : "s")};
+  std::vector<std::string> lines{fmt::format("jobs: {}", report.jobs.size())};
   for (const JobReport& job : report.jobs) addJob(job, lines);
   if (report.silentThreads > 0)
     lines.push_back(fmt::format("{} summation threads do not answer; their jobs are missing here", report.silentThreads));
