@@ -7,7 +7,7 @@
 namespace bps {
 namespace {
 
-constexpr size_t kTextBytes = 256;
+constexpr size_t kTextBytes = 200;
 // The least bytes of an encoded call, lane and job.
 constexpr size_t kCallBytes = 24, kLaneBytes = 24, kJobBytes = 56;
 

@@ -1,5 +1,5 @@
-// StatusReport: the state of a server's jobs, in answer to the message kStatus of `bps-server --status`. The sizes of its
-// lists and texts are limited, so a report of kMaxJobs jobs has at most some MiB.
+// StatusReport: the state of a server's jobs, in answer to the message kStatus of `bps-server --status`. Its
+// lists and texts are limited, so a report has at most 6 MiB.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,7 +26,7 @@ struct LaneReport {
 };
 
 struct JobReport {
-  static constexpr size_t kMaxCalls = 32, kMaxLanes = 64;
+  static constexpr size_t kMaxCalls = 16, kMaxLanes = 32;
 
   uint64_t id = 0;
   std::string state;  // such as "serving"
