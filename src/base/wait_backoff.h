@@ -1,5 +1,5 @@
-// WaitBackoff: tells when to report a wait: after 2, 4, 8, ... seconds without progress. Progress starts the times anew.
-// The caller checks regularly. A WaitBackoff belongs to one thread at a time.
+// WaitBackoff: tells when to report a wait: after 2, 4, 8, ... seconds without progress. Progress starts the times
+// anew. The caller checks regularly. A WaitBackoff belongs to one thread at a time.
 #pragma once
 #include <chrono>
 #include <optional>
@@ -28,9 +28,7 @@ class WaitBackoff {
     return std::chrono::duration_cast<std::chrono::seconds>(waited);
   }
   // How long the wait has lasted; 0 if no wait has begun.
-  std::chrono::nanoseconds waited(TimePoint now) const {
-    return since_ ? now - *since_ : TimePoint::duration::zero();
-  }
+  std::chrono::nanoseconds waited(TimePoint now) const { return since_ ? now - *since_ : TimePoint::duration::zero(); }
 
  private:
   std::optional<TimePoint> since_;

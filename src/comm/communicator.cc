@@ -96,7 +96,8 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ = BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get()}, deadline));
+  progressThread_ =
+      BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get()}, deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }

@@ -18,7 +18,7 @@ struct Summation {
   std::vector<bool> summed;  // for each machine, whether it contributes the sum of several ranks
   bool checksum = false;     // every chunk carries a checksum, see DataHeader
   int reduceThreads = 1;
-  std::chrono::milliseconds waitReportTime{10000};     // after this time without progress, the hub learns of a wait
+  std::chrono::milliseconds waitReportTime{10000};    // after this time without progress, the hub learns of a wait
   std::function<std::string(size_t machine)> nameOf;  // returns the machine's name for messages
 
   // The roster must outlive the Summation.

@@ -85,9 +85,9 @@ class DataPlane final : public GpuRegionRegistrar {
   // A server joins in four steps. First the caller exchanges the handles of listenFor() with the server, and steps the
   // mesh until it is connected. Then prepareLane() creates the new lane. As soon as canChangeLane(), changeLane() puts
   // the new lane in its place, for the chunks that are submitted from then on. dropLanes() ends the lane that was
-  // there before; peers may use it until their changeLane(). Without a new lane, changeLane() removes an owner that gets
-  // no chunks any more. dropLanes() ends the old lane and a new lane that has no place yet; it passes their connections
-  // to `release` first.
+  // there before; peers may use it until their changeLane(). Without a new lane, changeLane() removes an owner that
+  // gets no chunks any more. dropLanes() ends the old lane and a new lane that has no place yet; it passes their
+  // connections to `release` first.
   using UseComm = std::function<void(net::Comm&)>;
   Result<std::unique_ptr<net::Mesh>> listenFor(size_t endpoint) const;
   Status prepareLane(size_t endpoint, net::Mesh& mesh);
@@ -128,7 +128,7 @@ class DataPlane final : public GpuRegionRegistrar {
     std::unique_ptr<Lane> previous;  // between changeLane() and dropLanes()
   };
   LaneChange change_;
-  std::vector<size_t> sendOrder_;             // order of the owners, see plan/send_order.h
+  std::vector<size_t> sendOrder_;  // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
   Nic nic_;

@@ -99,8 +99,8 @@ bool CallScheduler::needsPolling() const {
 
 CallsInFlight CallScheduler::callsInFlight() const {
   const ControlPlane& control = session_.control;
-  return {control.roster().jobId, control.rank(), active_,      queued_.size(),
-          copying(),              plane_.get(),   session_.local.get()};
+  return {control.roster().jobId, control.rank(),      active_, queued_.size(), copying(),
+          plane_.get(),           session_.local.get()};
 }
 
 Status CallScheduler::checkStalls() {

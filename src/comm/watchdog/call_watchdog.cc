@@ -56,8 +56,7 @@ void CallWatchdog::check(const CallsInFlight& calls) {
 
 void CallWatchdog::dump(const CallsInFlight& calls) const {
   const std::chrono::duration<double> waited = backoff_.waited(Deadline::Clock::now());
-  const std::string progress =
-      calls.active.empty() ? "" : fmt::format("; no progress for {:.1f} s", waited.count());
+  const std::string progress = calls.active.empty() ? "" : fmt::format("; no progress for {:.1f} s", waited.count());
   dumpLine("job {:016x}, rank {}: calls in flight: {}, queued: {}{}", calls.job, calls.rank, calls.active.size(),
            calls.queued, progress);
   size_t dumped = 0;

@@ -22,8 +22,8 @@ struct CallsInFlight {
   uint64_t job = 0;
   size_t rank = 0;
   const std::deque<std::unique_ptr<Collective>>& active;
-  size_t queued = 0;       // calls whose streams have not reached them, or that wait for such a call
-  bool copying = false;    // a copy to or from a device is in flight
+  size_t queued = 0;     // calls whose streams have not reached them, or that wait for such a call
+  bool copying = false;  // a copy to or from a device is in flight
   const DataPlane* plane = nullptr;
   const LocalReducer* local = nullptr;
 

@@ -32,7 +32,8 @@ std::vector<std::string> reportLines(const StatusReport& report) {
   std::vector<std::string> lines{fmt::format("jobs: {}", report.jobs.size())};
   for (const JobReport& job : report.jobs) addJob(job, lines);
   if (report.silentThreads > 0)
-    lines.push_back(fmt::format("{} summation threads do not answer; their jobs are missing here", report.silentThreads));
+    lines.push_back(
+        fmt::format("{} summation threads do not answer; their jobs are missing here", report.silentThreads));
   return lines;
 }
 

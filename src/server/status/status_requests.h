@@ -1,4 +1,5 @@
-// StatusRequests: collects the state of a server's jobs for those who ask: `bps-server --status`, and the user by SIGUSR1.
+// StatusRequests: collects the state of a server's jobs for those who ask: `bps-server --status`, and the user by
+// SIGUSR1.
 //
 // The summation threads report their jobs without waiting, so a request costs each thread one pass over its jobs. All
 // requests that wait are answered by the same collection, and at least kMinInterval lies between two collections. So

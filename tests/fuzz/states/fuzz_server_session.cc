@@ -119,7 +119,8 @@ class Scene {
     auto bell = Doorbell::create();
     require(bell.ok());
     events_ = std::make_shared<server::EventQueue>(std::move(bell).value());
-    session_.emplace(std::move(peer), server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256, status_});
+    session_.emplace(std::move(peer),
+                     server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256, status_});
   }
   ~Scene() {
     session_.reset();

@@ -172,7 +172,8 @@ inline void exchangeHandles(Cluster& cluster) {
     ASSERT_TRUE(swapped.ok()) << swapped.error().message();
     const std::vector<Blob> got = std::move(swapped).value();
     for (size_t e = 0; e < got.size(); ++e) {
-      const bool absent = plane.roster().isServer(e) && !plane.roster().servers[e - plane.roster().machines.size()].present;
+      const bool absent =
+          plane.roster().isServer(e) && !plane.roster().servers[e - plane.roster().machines.size()].present;
       EXPECT_EQ(got[e], absent ? Blob() : FakeRunner::handle(e, r));
     }
     const Status barrier = plane.barrier(soon());

@@ -31,8 +31,7 @@ Json jsonOf(const JobReport& job) {
             {"lanes", Json::array()},
             {"lanes_left_out", job.lanesLeftOut}};
   for (const CallReport& call : job.calls)
-    json["calls"].push_back(
-        {{"number", call.number}, {"call", call.text}, {"bytes", call.bytes}, {"rail", call.rail}});
+    json["calls"].push_back({{"number", call.number}, {"call", call.text}, {"bytes", call.bytes}, {"rail", call.rail}});
   for (const LaneReport& lane : job.lanes)
     json["lanes"].push_back({{"peer", lane.peer},
                              {"rail", lane.rail},
@@ -72,7 +71,8 @@ Status printServerStatus(const std::string& server, bool json, const Env& env) {
     return {};
   }
   for (std::string& line : server::reportLines(std::move(report).value())) {
-    std::replace_if(line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
     fmt::print("{}\n", line);
   }
   return {};
