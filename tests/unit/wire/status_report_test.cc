@@ -16,9 +16,9 @@ JobReport jobOf(uint64_t id) {
 
 TEST(StatusReport, ArrivesAsItWasSent) {
   const StatusReport sent{2, {jobOf(1), jobOf(2)}};
-  const Result<StatusReport> got = decode<StatusReport>(encode(sent));
+  Result<StatusReport> got = decode<StatusReport>(encode(sent));
   ASSERT_TRUE(got.ok()) << got.error().message();
-  const StatusReport& report = got.value();
+  const StatusReport report = std::move(got).value();
   EXPECT_EQ(report.silentThreads, 2U);
   ASSERT_EQ(report.jobs.size(), 2U);
   const JobReport& job = report.jobs[1];
@@ -77,12 +77,13 @@ TEST(StatusReport, ListsAndTextsAreLimited) {
   }
   const Blob bytes = encode(report);
   EXPECT_LT(bytes.size(), size_t{6} << 20);
-  const Result<StatusReport> got = decode<StatusReport>(bytes);
-  ASSERT_TRUE(got.ok()) << got.error().message();
-  EXPECT_EQ(got.value().jobs.size(), StatusReport::kMaxJobs);
-  EXPECT_EQ(got.value().jobs[0].calls.size(), JobReport::kMaxCalls);
-  EXPECT_EQ(got.value().jobs[0].lanes.size(), JobReport::kMaxLanes);
-  EXPECT_EQ(got.value().jobs[0].hub.size(), 200U);
+  Result<StatusReport> decoded = decode<StatusReport>(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message();
+  const StatusReport got = std::move(decoded).value();
+  EXPECT_EQ(got.jobs.size(), StatusReport::kMaxJobs);
+  EXPECT_EQ(got.jobs[0].calls.size(), JobReport::kMaxCalls);
+  EXPECT_EQ(got.jobs[0].lanes.size(), JobReport::kMaxLanes);
+  EXPECT_EQ(got.jobs[0].hub.size(), 200U);
 }
 
 }  // namespace
