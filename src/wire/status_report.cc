@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kTextBytes = 200;
 // The least bytes of an encoded call, lane and job.
-constexpr size_t kCallBytes = 24, kLaneBytes = 24, kJobBytes = 56;
+constexpr size_t kCallBytes = 24, kLaneBytes = 24, kJobBytes = 60;
 
 class Writer {
  public:

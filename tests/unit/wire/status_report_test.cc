@@ -59,6 +59,15 @@ TEST(StatusReport, CountsThatDoNotFitAreRejectedBeforeMemoryIsAllocated) {
   }
 }
 
+TEST(StatusReport, ListsAboveTheLimitAreRejected) {
+  constexpr size_t kEmptyJobBytes = 60;  // a job whose fields are all 0
+  for (const uint32_t more : {0U, 1U}) {
+    const auto jobs = static_cast<uint32_t>(StatusReport::kMaxJobs) + more;
+    const Blob bytes = WireWriter().put(uint32_t{0}).put(jobs).putRaw(Blob(jobs * kEmptyJobBytes)).bytes();
+    EXPECT_EQ(decode<StatusReport>(bytes).ok(), more == 0);
+  }
+}
+
 TEST(StatusReport, NumbersThatAreNoTimesAreRejected) {
   for (const double bad : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     StatusReport report{0, {jobOf(1)}};
