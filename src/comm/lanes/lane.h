@@ -125,7 +125,7 @@ class RemoteLane final : public Lane {
     Deadline deadline = Deadline::never();  // Deadline::never() if no chunk waits
   };
   struct Busy {
-    std::chrono::duration<double> before{};                   // without the time since `since`
+    std::chrono::duration<double> before{};                      // without the time since `since`
     std::optional<std::chrono::steady_clock::time_point> since;  // empty while the lane is not busy
   };
   struct GpuRegistrations {
