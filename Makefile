@@ -166,7 +166,8 @@ $(SERVER): $(call objects,$(SERVER_SRCS))
 	$(archive)
 
 $(LIBBPS): $(call objects,$(API_SRCS)) $(CORE) src/api/libbps.map
-$(LIBBPS): private LIBRARY_OPTIONS := $(HIDDEN)
+# A signal handler may stay installed (BPS_DUMP_SIGNAL), so the library stays in memory after dlclose().
+$(LIBBPS): private LIBRARY_OPTIONS := $(HIDDEN) $(RESIDENT)
 
 $(PLUGIN): $(call objects,$(PLUGIN_SRCS)) net_plugin/plugin.map
 $(PLUGIN): private LIBRARY_OPTIONS := $(HIDDEN) $(RESIDENT)

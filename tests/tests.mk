@@ -80,7 +80,7 @@ compiler:
 FUZZ_TESTS := $(call sources,tests/fuzz)
 FUZZERS    := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(FUZZ_TESTS)))
 FUZZ_SRCS  := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
-  $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc \
+  $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc src/server/status/status_requests.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
   src/comm/startup/probe_times.cc tools/bps_server/http_request.cc perf/workload/safetensors.cc
 LIBFUZZED  := $(BUILD)/lib/libfuzzed.a

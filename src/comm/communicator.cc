@@ -118,8 +118,9 @@ Status Communicator::tune(Deadline deadline) {
   };
   tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), run));
   // The probes are over. The first call of the application gets number 0, and only the bytes of the
-  // application's calls are counted.
+  // application's calls are counted. The hub must not take the probes for calls of the application.
   nextCall_ = 0;
+  control_->reportCallsStarted(0);
   if (session.traffic() != nullptr) session.traffic()->clear();
   return {};
 }

@@ -5,6 +5,7 @@
 #include "src/base/format.h"
 #include "src/base/log.h"
 #include "src/control/keys/crypto.h"
+#include "src/server/status/report_text.h"
 
 namespace bps::server {
 namespace {
@@ -38,6 +39,11 @@ ControlServer::ControlServer(CreateArgs args, JobRunner& runner)
 void ControlServer::requestMode(Mode what) {
   Mode now = requestedMode();
   while (now < what && !requestedMode_.compare_exchange_weak(now, what, std::memory_order_acq_rel)) continue;
+  events_->bell().ring();
+}
+
+void ControlServer::logStatus() {
+  status_.askForLog();
   events_->bell().ring();
 }
 
@@ -75,6 +81,7 @@ Status ControlServer::pollOnce(PollSet& set) {
   set.add(events_->bell().fd());
   listener_.watch(set);
   for (const auto& session : sessions_) session->watch(set);
+  status_.watch(set);
   BPS_TRY(set.wait());
   {
     MutexLock lock(mutex_);
@@ -84,6 +91,8 @@ Status ControlServer::pollOnce(PollSet& set) {
   for (auto& session : sessions_) session->step(set);
   std::erase_if(sessions_, [](const auto& session) { return session->over(); });
   for (Peer& hub : listener_.step(set)) admit(std::move(hub));
+  status_.step(runner_, events_);
+  answerStatus();
   return {};
 }
 
@@ -99,7 +108,7 @@ void ControlServer::admit(Peer hub) {
     return listener_.reject(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
       std::move(hub), SessionArgs{runner_, events_, listener_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_),
-                                  draining_, static_cast<uint32_t>(kMaxJobs)}));
+                                  draining_, static_cast<uint32_t>(kMaxJobs), status_}));
 }
 
 // Rejects the oldest session whose job has not begun, so that idle sessions do not prevent new
@@ -114,7 +123,19 @@ bool ControlServer::evictIdleSession() {
   return sessions_.size() < kMaxJobs + kMaxClosingJobs;
 }
 
+void ControlServer::answerStatus() {
+  const auto answer = status_.take();
+  if (!answer) return;
+  for (const uint64_t job : answer->sessions)
+    for (const auto& session : sessions_)
+      if (session->job() == job) session->reportStatus(answer->report);
+  if (!answer->toLog) return;
+  for (const std::string& line : reportLines(answer->report))
+    logWrite(LogLevel::kInfo, Subsystem::kServer, "state: " + line);
+}
+
 void ControlServer::deliver(EventQueue::Event event) {
+  if (event.kind == EventQueue::Kind::kReported) return status_.add(event.job, std::move(event.jobs));
   const auto it = std::find_if(sessions_.begin(), sessions_.end(),
                                [&](const auto& session) { return session->job() == event.job; });
   if (it == sessions_.end()) return;
@@ -133,6 +154,8 @@ void ControlServer::deliver(EventQueue::Event event) {
       return (*it)->ended();
     case EventQueue::Kind::kClosed:
       return (*it)->closed();
+    case EventQueue::Kind::kReported:
+      return;
   }
 }
 

@@ -20,6 +20,7 @@
 #include "src/server/event_queue.h"
 #include "src/server/job.h"
 #include "src/server/session.h"
+#include "src/server/status/status_requests.h"
 
 namespace bps::server {
 
@@ -41,6 +42,8 @@ class ControlServer {
   // Closes all jobs immediately and tells their hubs. Any thread and any signal handler may call
   // stop().
   void stop() { requestMode(Mode::kStop); }
+  // Logs the state of all jobs. Any thread and any signal handler may call logStatus().
+  void logStatus();
   // Sets the key for connections that the server accepts from now on. Existing connections stay
   // open. Any thread may call useKey().
   void useKey(const Key& key);
@@ -61,6 +64,7 @@ class ControlServer {
   bool evictIdleSession();
   void drainSessions();
   void deliver(EventQueue::Event event);
+  void answerStatus();
   void shutDown(PollSet& set);
 
   AuthListener listener_;
@@ -72,6 +76,7 @@ class ControlServer {
   // control thread loads the mode with acquire order after it wakes up. The mode only increases.
   std::atomic<Mode> requestedMode_{Mode::kServe};
   bool draining_ = false;
+  StatusRequests status_;
   Mutex mutex_;
   std::optional<Key> newKey_ BPS_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Session>> sessions_;  // oldest first

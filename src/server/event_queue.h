@@ -15,7 +15,7 @@ namespace bps::server {
 
 class EventQueue final : public JobEvents {
  public:
-  enum class Kind { kListening, kConnected, kFailed, kLost, kWaits, kEnded, kClosed };
+  enum class Kind { kListening, kConnected, kFailed, kLost, kWaits, kEnded, kClosed, kReported };
   struct Event {
     Kind kind;
     uint64_t job;
@@ -23,6 +23,7 @@ class EventQueue final : public JobEvents {
     Status why;
     size_t rank = 0;
     Heartbeat wait{};
+    std::vector<JobReport> jobs{};  // kReported; `job` is then the number of the collection
   };
 
   explicit EventQueue(Doorbell bell) : bell_(std::move(bell)) {}
@@ -38,6 +39,10 @@ class EventQueue final : public JobEvents {
   void waits(uint64_t job, const Heartbeat& wait) override { push({Kind::kWaits, job, {}, {}, 0, wait}); }
   void ended(uint64_t job) override { push({Kind::kEnded, job, {}, {}}); }
   void closed(uint64_t job) override { push({Kind::kClosed, job, {}, {}}); }
+
+  void reported(uint64_t collection, std::vector<JobReport> jobs) override {
+    push({Kind::kReported, collection, {}, {}, 0, {}, std::move(jobs)});
+  }
 
   // Called by the control thread.
   const Doorbell& bell() const { return bell_; }

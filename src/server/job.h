@@ -10,6 +10,7 @@
 #include "src/base/status.h"
 #include "src/wire/control_messages.h"
 #include "src/wire/roster.h"
+#include "src/wire/status_report.h"
 
 namespace bps {
 
@@ -38,6 +39,8 @@ class JobEvents {
   // lanes.
   virtual void ended(uint64_t job) = 0;
   virtual void closed(uint64_t job) = 0;  // last event, after close(); the resources are free
+  // The jobs of one thread, for JobRunner::report().
+  virtual void reported(uint64_t collection, std::vector<JobReport> jobs) = 0;
 };
 
 // The resources that the jobs of a server use. `bps-server --check` prints them.
@@ -69,6 +72,9 @@ class JobRunner {
   // closed(), a job with the same id may be opened.
   virtual void close(uint64_t job) = 0;
   virtual ServerLoad load() const = 0;
+  // Asks all threads for the state of their jobs. Each of them answers with reported() and this number. Returns the
+  // number of threads.
+  virtual size_t report(uint64_t collection, const std::shared_ptr<JobEvents>& events) = 0;
 };
 
 }  // namespace bps

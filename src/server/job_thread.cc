@@ -74,6 +74,14 @@ void JobThread::close(uint64_t job, std::shared_ptr<JobEvents> events) {
   });
 }
 
+void JobThread::report(uint64_t collection, std::shared_ptr<JobEvents> events) {
+  post([this, collection, events = std::move(events)] {
+    std::vector<JobReport> jobs;
+    for (const auto& [id, entry] : entries_) jobs.push_back(entry.job->report());
+    events->reported(collection, std::move(jobs));
+  });
+}
+
 void JobThread::addJob(NewJob opening) {
   const uint64_t id = opening.spec.roster.jobId;
   Status added = guarded([&]() -> Status {

@@ -39,6 +39,7 @@ class JobThread {
   void connect(uint64_t job, std::vector<Blob> handles);
   void finish(uint64_t job);
   void close(uint64_t job, std::shared_ptr<JobEvents> events);  // `events` receives closed() once the job is freed
+  void report(uint64_t collection, std::shared_ptr<JobEvents> events);  // `events` receives reported()
   size_t jobs() const { return jobCount_.load(); }
   uint64_t bytesSummed() const { return bytesSummed_.load(); }
 

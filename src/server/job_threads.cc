@@ -86,6 +86,11 @@ void JobThreads::close(uint64_t job) {
   byJob_.erase(found);
 }
 
+size_t JobThreads::report(uint64_t collection, const std::shared_ptr<JobEvents>& events) {
+  for (const auto& thread : threads_) thread->report(collection, events);
+  return threads_.size();
+}
+
 ServerLoad JobThreads::load() const {
   ServerLoad load;
   for (const auto& thread : threads_) {

@@ -22,6 +22,7 @@ class JobThreads final : public JobRunner {
   void connect(uint64_t job, std::vector<Blob> handles) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
+  size_t report(uint64_t collection, const std::shared_ptr<JobEvents>& events) override;
   ServerLoad load() const override;  // any thread may call load()
 
   // Returns the numbers of open jobs and of summed bytes in Prometheus' text format. Any thread may

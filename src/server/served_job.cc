@@ -2,13 +2,26 @@
 
 #include <algorithm>
 
+#include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
+#include "src/base/log.h"
 #include "src/plan/send_order.h"
 
 namespace bps {
 namespace {
 
 constexpr size_t kPeersAtATime = 8;
+
+void addRail(uint32_t number, const SumService& service, JobReport& job) {
+  for (const CallInfo& call : service.pendingCalls()) {
+    if (job.calls.size() == JobReport::kMaxCalls) break;
+    const size_t bytes = call.count * elementBytes(static_cast<DataType>(call.type));
+    job.calls.push_back({describe(call), call.number, bytes, number});
+  }
+  std::vector<PeerWait> waits;
+  service.addPeerWaits(waits);
+  for (PeerWait& wait : waits) job.lanes.push_back({std::move(wait.peer), number, wait.missing, wait.unsent});
+}
 
 }  // namespace
 
@@ -139,6 +152,7 @@ Result<bool> ServedJob::serve(Rail& rail) {
 }
 
 std::optional<Heartbeat> ServedJob::checkWait() {
+  warnOfWait();
   Heartbeat wait;
   for (const Rail& rail : rails_) {
     const std::optional<EndpointWait> lasting = rail.service != nullptr ? rail.service->checkWait() : std::nullopt;
@@ -149,6 +163,56 @@ std::optional<Heartbeat> ServedJob::checkWait() {
   if (wait.sameWait(wait_)) return {};
   wait_ = wait;
   return wait;
+}
+
+void ServedJob::warnOfWait() {
+  if (!active()) return backoff_.restart();
+  const auto waited = backoff_.check(Deadline::Clock::now());
+  if (!waited) return;
+  for (const Rail& rail : rails_) {
+    std::vector<PeerWait> waits;
+    if (rail.service != nullptr) rail.service->addPeerWaits(waits);
+    const std::string text = describeWaits(waits);
+    if (text.empty()) continue;
+    const std::vector<CallInfo> calls = rail.service->pendingCalls();
+    logWarn(Subsystem::kServer, "job {:016x}: {} has made no progress for {} s; {}", id(),
+            calls.empty() ? "a call" : describe(calls.front()), waited->count(), text);
+  }
+}
+
+const char* ServedJob::stateName() const {
+  switch (state_) {
+    case State::kOpening:
+      return "opening";
+    case State::kListening:
+      return "waiting for the workers";
+    case State::kConnecting:
+      return "connecting";
+    case State::kServing:
+      return finishing_ ? "finishing" : "serving";
+  }
+  return "";
+}
+
+JobReport ServedJob::report() const {
+  const auto now = Deadline::Clock::now();
+  const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  JobReport job;
+  job.id = id();
+  job.state = stateName();
+  job.hub = spec_.roster.rankName(0);
+  job.machines = static_cast<uint32_t>(spec_.roster.machines.size());
+  job.ranks = static_cast<uint32_t>(spec_.roster.ranks.size());
+  job.ageSeconds = seconds(now - opened_);
+  job.idleSeconds = seconds(backoff_.waited(now));
+  job.bytesSummed = bytesSummed();
+  for (const Rail& rail : rails_)
+    if (rail.service != nullptr) addRail(static_cast<uint32_t>(rail.number), *rail.service, job);
+  std::stable_partition(job.lanes.begin(), job.lanes.end(), [](const LaneReport& lane) { return lane.missing > 0; });
+  if (job.lanes.size() <= JobReport::kMaxLanes) return job;
+  job.lanesLeftOut = static_cast<uint32_t>(job.lanes.size() - JobReport::kMaxLanes);
+  job.lanes.resize(JobReport::kMaxLanes);
+  return job;
 }
 
 bool ServedJob::active() const {

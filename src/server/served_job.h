@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/base/wait_backoff.h"
 #include "src/net/mesh.h"
 #include "src/plan/job_plan.h"
 #include "src/server/job.h"
@@ -45,17 +46,21 @@ class ServedJob {
   void finish() { finishing_ = true; }
   // Returns the workers whose lanes have ended since the last call of takeLost().
   std::vector<LostRank> takeLost() { return std::exchange(lost_, {}); }
-  // Returns what the next heartbeats must carry if this has changed since the last call. Call this
-  // function regularly.
+  // Returns what the next heartbeats must carry if this has changed since the last call. Warns by log of a call that
+  // makes no progress. Call this function regularly.
   std::optional<Heartbeat> checkWait();
   // Call clearWait() after a step that made progress. If the result is true, the heartbeats must no
   // longer report a wait.
-  bool clearWait() { return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat()); }
+  bool clearWait() {
+    backoff_.restart();
+    return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat());
+  }
   // True if the job needs steps to connect to its peers, even without events.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
   bool active() const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t bytesSummed() const;
+  JobReport report() const;
   uint64_t id() const { return spec_.roster.jobId; }
 
  private:
@@ -72,6 +77,8 @@ class ServedJob {
   Status build(Rail& rail);
   Result<Step> serve();
   Result<bool> serve(Rail& rail);
+  void warnOfWait();
+  const char* stateName() const;
 
   JobSpec spec_;
   JobPlan plan_;
@@ -83,6 +90,8 @@ class ServedJob {
   bool finishing_ = false;
   std::vector<LostRank> lost_;
   Heartbeat wait_;
+  WaitBackoff backoff_;
+  const Deadline::Clock::time_point opened_ = Deadline::Clock::now();
 };
 
 }  // namespace bps

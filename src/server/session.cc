@@ -24,6 +24,7 @@ struct Session::Rule {
 // Lists every message that a hub may send in each state. The class Link handles heartbeats.
 const Session::Rule Session::kRules[] = {
     {State::kOffered, MessageType::kCheck, &Session::check},
+    {State::kOffered, MessageType::kStatus, &Session::status},
     {State::kOffered, MessageType::kOpenJob, &Session::open},
     {State::kOffered, MessageType::kFailure, &Session::hubFailed},
     {State::kOffered, MessageType::kGoodbye, &Session::hubLeftBeforeStart},
@@ -98,6 +99,11 @@ Status Session::check(const Frame& frame) {
   if (!frame.payload.empty() || !hub_->flushed()) return unexpected(frame);
   const ServerLoad load = args_.runner.load();
   hub_->send(CheckReport{load.jobs, args_.maxJobs, load.bytesSummed, load.freeDescriptors, load.freeBytes});
+  return {};
+}
+
+Status Session::status(const Frame& frame) {
+  if (!frame.payload.empty() || !hub_->flushed() || !args_.status.ask(job_).ok()) return unexpected(frame);
   return {};
 }
 

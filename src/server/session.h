@@ -25,6 +25,7 @@
 #include "src/control/link/link.h"
 #include "src/server/event_queue.h"
 #include "src/server/job.h"
+#include "src/server/status/status_requests.h"
 
 namespace bps::server {
 
@@ -36,6 +37,7 @@ struct SessionArgs {
   uint32_t timeoutMs;      // timeout that applies until the job's timeout is known
   const bool& draining;    // if true, the session refuses to open jobs
   uint32_t maxJobs;        // the server's limit
+  StatusRequests& status;
 };
 
 class Session {
@@ -61,6 +63,11 @@ class Session {
   void drain();
   // Ends the session because the server stops; the hub receives the reason.
   void abort(const std::string& why);
+
+  // Sends the report that the peer has asked for.
+  void reportStatus(const StatusReport& report) {
+    if (hub_) hub_->send(report);
+  }
 
   // Events of the job.
   void listening(std::vector<Blob> handles);
@@ -94,6 +101,7 @@ class Session {
   Status receive(const PollSet& set);
   Status handle(const Frame& frame);
   Status check(const Frame& frame);
+  Status status(const Frame& frame);
   Status open(const Frame& frame);
   Status begin(const Frame& frame);
   Status exchangeDone(const Frame& frame);

@@ -5,7 +5,6 @@
 
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
-#include "src/base/log.h"
 #include "src/plan/constants.h"
 
 namespace bps {
@@ -44,10 +43,6 @@ void SumService::wantPushes() {
   wantsPushes_ = wanted;
   for (auto& lane : inbound_)
     if (lane != nullptr) lane->comm().setNeeded(wanted);
-}
-
-bool SumService::contributed(size_t machine) const {
-  return inbound_[machine] ? inbound_[machine]->arrived() > summed_ : offered_ > summed_;
 }
 
 // True if the calls of all machines can be compared. The comment in sum_service.h says when.
@@ -164,20 +159,31 @@ std::optional<EndpointWait> SumService::checkWait() {
   const auto now = Deadline::Clock::now();
   if (!waitsSince_) waitsSince_ = now;
   if (now - *waitsSince_ < spec_.waitReportTime) return {};
-  const CallInfo& call = contribution(present).call;
-  if (now - *waitsSince_ >= spec_.waitLogTime && lastLoggedCall_ != call.number) {
-    logWaiting(call);
-    lastLoggedCall_ = call.number;
-  }
-  return EndpointWait{call.number, missing};
+  return EndpointWait{contribution(present).call.number, missing};
 }
 
-void SumService::logWaiting(const CallInfo& call) const {
-  std::string missing;
-  for (size_t m = 0; m < spec_.machines; ++m)
-    if (!contributed(m)) missing += (missing.empty() ? "" : ", ") + spec_.nameOf(m);
-  logWarn(Subsystem::kColl, "{} has waited {:g} s for {} and still waits", describe(call),
-          std::chrono::duration<double>(spec_.waitLogTime).count(), missing);
+std::vector<CallInfo> SumService::pendingCalls() const {
+  size_t furthest = 0;
+  for (size_t m = 1; m < spec_.machines; ++m)
+    if (contributions(m) > contributions(furthest)) furthest = m;
+  std::vector<CallInfo> calls;
+  for (uint64_t round = summed_; round < contributions(furthest) && calls.size() < kMaxPendingCalls; ++round) {
+    const CallInfo& call =
+        inbound_[furthest] ? inbound_[furthest]->contribution(round).call : local_[round - summed_].call;
+    if (calls.empty() || calls.back().number != call.number) calls.push_back(call);
+  }
+  return calls;
+}
+
+void SumService::addPeerWaits(std::vector<PeerWait>& waits) const {
+  uint64_t furthest = summed_;
+  for (size_t m = 0; m < spec_.machines; ++m) furthest = std::max(furthest, contributions(m));
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    const uint64_t unsent = answers_[m] != nullptr ? answers_[m]->pushed() - answers_[m]->done() : 0;
+    if (m == spec_.local || (furthest == summed_ && unsent == 0)) continue;
+    const uint64_t missing = contributed(m) ? 0 : furthest - summed_;
+    waits.push_back({spec_.nameOf(m), PeerWait::Data::kContribution, missing, unsent});
+  }
 }
 
 void SumService::forEachComm(const std::function<void(net::Comm&)>& use) {

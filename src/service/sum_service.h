@@ -43,6 +43,7 @@
 #include "src/base/status.h"
 #include "src/service/answer_sender.h"
 #include "src/service/contribution_receiver.h"
+#include "src/service/peer_wait.h"
 #include "src/service/round.h"
 #include "src/service/summation.h"
 
@@ -94,8 +95,13 @@ class SumService {
   uint64_t bytesSummed() const { return bytesSummed_; }
 
   // If the oldest round has waited for waitReportTime, returns the endpoint that the round waits for.
-  // Logs each call once that has waited for waitLogTime. Call checkWait() regularly.
+  // Call checkWait() regularly.
   std::optional<EndpointWait> checkWait();
+  // The rounds to which a machine has contributed and that are not summed: their calls, and for which machines these
+  // rounds wait. `calls` has at most kMaxPendingCalls calls.
+  static constexpr size_t kMaxPendingCalls = 8;
+  std::vector<CallInfo> pendingCalls() const;
+  void addPeerWaits(std::vector<PeerWait>& waits) const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
 
  private:
@@ -103,12 +109,13 @@ class SumService {
       : spec_(std::move(spec)),
         round_(spec_.machines),
         sum_(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads) {}
-  bool contributed(size_t machine) const;
+  bool contributed(size_t machine) const { return contributions(machine) > summed_; }
+  // The number of rounds to which the machine has contributed.
+  uint64_t contributions(size_t machine) const { return inbound_[machine] ? inbound_[machine]->arrived() : offered_; }
   bool comparable() const;
   Result<bool> stepRound();
   Contribution contribution(size_t machine) const;
   void sumRound();
-  void logWaiting(const CallInfo& call) const;
   void wantPushes();
   bool resultSlotFree() const;
   uint8_t* resultSlot() const { return results_.data() + summed_ % spec_.depth * spec_.maxChunkBytes; }
@@ -132,7 +139,6 @@ class SumService {
   std::optional<size_t> failedMachine_;
   std::optional<Deadline::Clock::time_point> waitsSince_;
   uint64_t watchedRound_ = 0;
-  std::optional<uint64_t> lastLoggedCall_;  // number of the call that was logged last
   uint64_t bytesSummed_ = 0;
 };
 

@@ -18,8 +18,7 @@ struct Summation {
   std::vector<bool> summed;  // for each machine, whether it contributes the sum of several ranks
   bool checksum = false;     // every chunk carries a checksum, see DataHeader
   int reduceThreads = 1;
-  // After these times without progress, a wait is reported to the hub, and its call is logged.
-  std::chrono::milliseconds waitReportTime{10000}, waitLogTime{10000};
+  std::chrono::milliseconds waitReportTime{10000};    // after this time without progress, the hub learns of a wait
   std::function<std::string(size_t machine)> nameOf;  // returns the machine's name for messages
 
   // The roster must outlive the Summation.
@@ -31,7 +30,6 @@ struct Summation {
     sums.checksum = roster.settings.checksum;
     sums.reduceThreads = reduceThreads;
     sums.waitReportTime = roster.waitReportTime();
-    sums.waitLogTime = std::chrono::milliseconds(roster.settings.timeoutMs);
     sums.nameOf = [&roster](size_t machine) { return roster.endpointName(machine); };
     return sums;
   }

@@ -191,7 +191,9 @@ constexpr const char* kNames[] = {"?",
                                   "check report",
                                   "server event",
                                   "server reply",
-                                  "drain"};
+                                  "drain",
+                                  "status",
+                                  "status report"};
 
 }  // namespace
 

@@ -58,6 +58,8 @@ enum class MessageType : uint16_t {
   kServerEvent = 27,
   kServerReply = 28,
   kDrain = 29,
+  kStatus = 30,
+  kStatusReport = 31,
 };
 
 struct FrameHeader {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "src/wire/control_messages.h"
+#include "src/wire/status_report.h"
 
 namespace {
 
@@ -30,6 +31,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace bps;
   tryOne<Hello, Challenge, ProofMessage, Welcome, Refusal, RendezvousRequest, RendezvousReply, Join, Offer, OpenJob,
          JobOpened, ControlOpInput, ControlOpResult, FailureMessage, Suspect, Left, ProbeDevice, ProbeOpen, ProbeOpened,
-         ProbeRate, CheckReport, Heartbeat>(data[0], {data + 1, size - 1});
+         ProbeRate, CheckReport, Heartbeat, StatusReport>(data[0], {data + 1, size - 1});
   return 0;
 }

@@ -21,6 +21,7 @@
 #include "tools/bps_server/cpu_list.h"
 #include "tools/bps_server/metrics_server.h"
 #include "tools/bps_server/signals.h"
+#include "tools/bps_server/status/status.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/listen_address.h"
 
@@ -37,6 +38,8 @@ struct Options {
   std::string cpus;
   std::string metrics;
   std::string check;
+  std::string status;
+  bool json = false;
   std::string dataPorts;
 };
 
@@ -103,6 +106,12 @@ Status serve(const Options& options) {
   return server->run();
 }
 
+Status printStatus(const Options& options) {
+  Env env = BPS_TRY(processEnv());
+  if (!options.keyFile.empty()) env.keyFile = options.keyFile;
+  return printServerStatus(options.status, options.json, env);
+}
+
 // Checks the servers and returns the exit status.
 Result<int> check(const Options& options) {
   Env env = BPS_TRY(processEnv());
@@ -124,17 +133,25 @@ int run(int argc, char** argv) {
   line.optionalValue("--check", options.check,
                      "check the servers HOST:PORT[,HOST:PORT...] or @file (default: BPS_SERVERS) and exit. "
                      "Prints a line per server; status 0 if all are usable");
+  line.option("--status", options.status, "print the jobs of the server HOST[:PORT] and their calls, and exit");
+  line.flag("--json", options.json, "with --status: print JSON");
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
-  const char* const only = line.has("--make-key") ? "--make-key" : line.has("--check") ? "--check" : nullptr;
+  const char* only = nullptr;
+  for (const char* name : {"--status", "--check", "--make-key"})
+    if (line.has(name)) only = name;
   if (only != nullptr) {
     const std::string why = fmt::format("has no effect with {}, which serves nothing", only);
     Status fits = line.refuse({"--listen", "--threads", "--cpus", "--metrics", "--data-ports"}, why);
     if (fits.ok() && line.has("--make-key")) fits = line.refuse({"--check", "--key-file"}, why);
+    if (fits.ok() && only != std::string_view("--status")) fits = line.refuse({"--status", "--json"}, why);
     if (!fits.ok()) return line.printUsageError(fits.message());
+  } else if (options.json) {
+    return line.printUsageError("--json has no effect without --status");
   }
   int unwell = 0;
   const Status status = guarded([&]() -> Status {
     if (line.has("--make-key")) return makeKeyFile(options.makeKey);
+    if (line.has("--status")) return printStatus(options);
     if (!line.has("--check")) return serve(options);
     unwell = BPS_TRY(check(options));
     return {};

@@ -13,7 +13,7 @@ constexpr int kStopSignal = SIGUSR2;  // ends the thread of the SignalHandler
 sigset_t handled() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, kStopSignal}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, kStopSignal}) sigaddset(&set, number);
   return set;
 }
 
@@ -42,6 +42,7 @@ void SignalHandler::wait() {
   int number = 0;
   while (sigwait(&set, &number) == 0 && !stopping_.load()) {
     if (number == SIGHUP) reloadKey();
+    else if (number == SIGUSR1) server_.logStatus();
     else if (number != kStopSignal) end(number);  // another process may have sent kStopSignal, which is then ignored
   }
 }

@@ -1,8 +1,8 @@
-// SignalHandler: handles the signals SIGTERM, SIGINT and SIGHUP of bps-server on a separate thread.
+// SignalHandler: handles the signals SIGTERM, SIGINT, SIGHUP and SIGUSR1 of bps-server on a separate thread.
 //
 // On the first SIGTERM or SIGINT, the server refuses new jobs and ends after its last running job.
 // On the second SIGTERM or SIGINT, the server also ends the running jobs. On SIGHUP, the server
-// reads the key file again and uses the key for later connections.
+// reads the key file again and uses the key for later connections. On SIGUSR1, the server logs the state of its jobs.
 #pragma once
 #include <atomic>
 #include <csignal>

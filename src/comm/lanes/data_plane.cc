@@ -279,6 +279,13 @@ std::optional<EndpointWait> DataPlane::checkWait() {
   return waits;
 }
 
+void DataPlane::addPeerWaits(std::vector<PeerWait>& waits) const {
+  if (service_ != nullptr) service_->addPeerWaits(waits);
+  if (exchange_ != nullptr) exchange_->addPeerWaits(waits);
+  for (const size_t endpoint : sendOrder_)
+    lanes_[endpoint]->addPeerWaits(spec_.control.roster().endpointName(endpoint), waits);
+}
+
 std::vector<bool> DataPlane::registerGpuRegion(const net::GpuRegion& region) {
   std::vector<bool> registered(lanes_.size(), false);
   size_t registeredCount = 0;

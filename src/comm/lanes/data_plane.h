@@ -63,6 +63,8 @@ class DataPlane final : public GpuRegionRegistrar {
   // Returns the oldest call that has waited for Roster::waitReportTime(), and the endpoint for which
   // the call waits. Call this function regularly.
   std::optional<EndpointWait> checkWait();
+  // Adds what the calls in flight still need from each peer.
+  void addPeerWaits(std::vector<PeerWait>& waits) const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t messagesSent();
   std::vector<std::chrono::duration<double>> busyTimes() const;  // Lane::busyTime() of every endpoint; 0 without a lane

@@ -6,7 +6,6 @@
 
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
-#include "src/base/log.h"
 #include "src/plan/constants.h"
 
 namespace bps {
@@ -263,14 +262,14 @@ std::optional<EndpointWait> ExchangePath::checkWait() {
   const auto now = Deadline::Clock::now();
   if (!waitCheck_.since) waitCheck_.since = now;
   if (now - *waitCheck_.since < spec_.waitReportTime) return {};
-  const CallInfo& call = flight(count_.summed).view.call;
-  const size_t machine = awaitedMachine();
-  const bool logs = now - *waitCheck_.since >= spec_.waitLogTime;
-  if (logs && waitCheck_.loggedCall != call.number)
-    logWarn(Subsystem::kColl, "{} has waited {:g} s for {} and still waits", describe(call),
-            std::chrono::duration<double>(spec_.waitLogTime).count(), spec_.nameOf(machine));
-  if (logs) waitCheck_.loggedCall = call.number;
-  return EndpointWait{call.number, machine};
+  return EndpointWait{flight(count_.summed).view.call.number, awaitedMachine()};
+}
+
+void ExchangePath::addPeerWaits(std::vector<PeerWait>& waits) const {
+  if (count_.summed == count_.admitted) return;
+  for (const Step& step : steps_)
+    waits.push_back({spec_.nameOf(machineAt(step.distance)), PeerWait::Data::kContribution,
+                     count_.admitted - std::max(step.accepted, count_.summed), 0});
 }
 
 // If all contributions are here, the next sum waits until the neighbour has taken this machine's

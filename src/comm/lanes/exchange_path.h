@@ -44,6 +44,7 @@
 #include "src/comm/lanes/exchange_connections.h"
 #include "src/comm/lanes/lane_remains.h"
 #include "src/net/mesh.h"
+#include "src/service/peer_wait.h"
 #include "src/service/round.h"
 #include "src/service/summation.h"
 
@@ -87,8 +88,10 @@ class ExchangePath {
   // True if every submitted chunk is summed, and the transport has accepted all data for peers.
   bool idle() const;
   // If no chunk has been summed for waitReportTime, returns the oldest call and the machine whose data
-  // it waits for. Logs each waiting call once. Call this function regularly.
+  // it waits for. Call this function regularly.
   std::optional<EndpointWait> checkWait();
+  // Adds what the chunks in flight still need.
+  void addPeerWaits(std::vector<PeerWait>& waits) const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
 
  private:
@@ -119,7 +122,6 @@ class ExchangePath {
   struct WaitCheck {
     uint64_t summed = 0;  // number of summed chunks when checkWait() last saw it change
     std::optional<Deadline::Clock::time_point> since;
-    std::optional<uint64_t> loggedCall;
   };
 
   ExchangePath(ChunkBuffers& buffers, ExchangeSpec spec);

@@ -208,6 +208,11 @@ std::optional<uint64_t> RemoteLane::checkWait(std::chrono::milliseconds timeout)
   return inFlight_.front().view.call.number;
 }
 
+void RemoteLane::addPeerWaits(const std::string& owner, std::vector<PeerWait>& waits) const {
+  if (inFlight_.empty() && !waiting_.empty()) return;
+  waits.push_back({owner, PeerWait::Data::kSum, inFlight_.size(), count_.admitted - pushQueue_.done() / 2});
+}
+
 // Also tries a flush, because a NIC may be unable to access memory that it can register. If a flush
 // failed later, after an answer, the communicator would end.
 Status RemoteLane::registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,

@@ -32,6 +32,7 @@
 #include "src/comm/lanes/slot_ring.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
+#include "src/service/peer_wait.h"
 #include "src/service/sum_service.h"
 
 namespace bps {
@@ -55,6 +56,8 @@ class Lane {
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
   // Returns for how long the lane has had chunks in flight, in calls with many rounds.
   virtual std::chrono::duration<double> busyTime() const { return {}; }
+  // Adds what the chunks in flight still need from the owner with this name.
+  virtual void addPeerWaits(const std::string&, std::vector<PeerWait>&) const {}
   // Ends a lane whose owner is lost. Afterwards the lane may only be destroyed. Only a lane to another
   // machine whose chunks are all in host memory leaves anything.
   virtual std::optional<LaneRemains> takeRemains() { return {}; }
@@ -94,6 +97,7 @@ class RemoteLane final : public Lane {
   bool idle() const override { return waiting_.empty() && count_.admitted == count_.retired; }
   void forEachComm(const std::function<void(net::Comm&)>& use) override;
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
+  void addPeerWaits(const std::string& owner, std::vector<PeerWait>& waits) const override;
   Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                            Deadline deadline) override;
   std::chrono::duration<double> busyTime() const override;

@@ -18,6 +18,7 @@ class SubstituteLane final : public Lane {
   bool idle() const override { return waiting_.empty() && path_->idle(); }
   void forEachComm(const std::function<void(net::Comm&)>& use) override { path_->forEachComm(use); }
   std::optional<uint64_t> checkWait(std::chrono::milliseconds timeout) override;
+  void addPeerWaits(const std::string&, std::vector<PeerWait>& waits) const override { path_->addPeerWaits(waits); }
   std::optional<size_t> failedEndpoint(size_t) const override { return path_->failedMachine(); }
   size_t awaitedEndpoint(size_t owner) const override { return awaited_.value_or(owner); }
 

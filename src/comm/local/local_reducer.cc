@@ -1,5 +1,7 @@
 #include "src/comm/local/local_reducer.h"
 
+#include <algorithm>
+
 #include "src/base/format.h"
 
 namespace bps {
@@ -157,6 +159,24 @@ Status LocalReducer::failIfRankLeft() const {
       return failure(Code::kRemote, "{} has left the communicator, {} cannot complete", nameOf(rank),
                      describe(last.calls.back()->call));
   return {};
+}
+
+void LocalReducer::addPeerWaits(std::vector<PeerWait>& waits) const {
+  const uint64_t oldest = progress_.done(progress_.lastStage());
+  if (oldest == count_.submitted) return;
+  const uint32_t ranks = ring_.shape().ranks, self = localRank();
+  std::vector<bool> done(ranks);
+  const auto allDone = [&](auto counterOf) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) done[rank] = rank == self || counterOf(rank) > oldest;
+    return std::find(done.begin(), done.end(), false) == done.end();
+  };
+  bool all = allDone([&](uint32_t rank) { return ring_.rankState(rank).submitted.load(); });
+  for (size_t stage = 0; all && stage < progress_.lastStage(); ++stage) {
+    if (progress_.done(stage) <= oldest) break;  // this rank itself has not done the stage
+    all = allDone([&](uint32_t rank) { return ring_.done(rank, stage).load(); });
+  }
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    if (rank != self) waits.push_back({nameOf(rank), PeerWait::Data::kContribution, done[rank] ? 0U : 1U, 0});
 }
 
 void LocalReducer::leave() {

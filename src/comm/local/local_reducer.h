@@ -26,6 +26,7 @@
 #include "src/comm/local/rail_sums.h"
 #include "src/comm/local/step_cache.h"
 #include "src/plan/rails.h"
+#include "src/service/peer_wait.h"
 #include "src/wire/roster.h"
 
 namespace bps {
@@ -69,6 +70,9 @@ class LocalReducer final : public ChunkBuffers {
   // True if all ranks have finished every chunk that this rank has finished. Any thread may call
   // this function.
   bool allRanksFinished() const;
+  // Adds for which local ranks the oldest chunk waits. A rank that has not yet done the earliest of the outstanding
+  // stages counts as missing.
+  void addPeerWaits(std::vector<PeerWait>& waits) const;
   MachineTraffic& traffic() { return traffic_; }
 
   // The progress engine calls prepareToSleep() before it sleeps and endSleep() after that. If

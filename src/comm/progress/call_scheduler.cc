@@ -65,8 +65,12 @@ Result<bool> CallScheduler::step() {
   }
   if (!solo_.idle()) moved = BPS_TRY(solo_.step(solo_.oldestRound())) || moved;
   moved = retire() || moved;
-  if (!moved) return false;
+  if (!moved) {
+    if (waits_.watchdog.takeDumpSignal()) waits_.watchdog.dump(callsInFlight());
+    return false;
+  }
   waiter_.noteProgress();
+  waits_.watchdog.noteProgress();
   waits_.departedDeadline = Deadline::never();
   if (std::exchange(waits_.reported, false)) session_.control.reportWait({});
   return true;
@@ -93,7 +97,14 @@ bool CallScheduler::needsPolling() const {
   return copying() || servers_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
 }
 
+CallsInFlight CallScheduler::callsInFlight() const {
+  const ControlPlane& control = session_.control;
+  return {control.roster().jobId, control.rank(),      active_, queued_.size(), copying(),
+          plane_.get(),           session_.local.get()};
+}
+
 Status CallScheduler::checkStalls() {
+  waits_.watchdog.check(callsInFlight());
   reportWait();
   servers_.checkRates();
   return failIfWaitingForDeparted();

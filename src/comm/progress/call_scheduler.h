@@ -16,6 +16,7 @@
 #include "src/comm/progress/progress_work.h"
 #include "src/comm/progress/session.h"
 #include "src/comm/servers/server_membership.h"
+#include "src/comm/watchdog/call_watchdog.h"
 #include "src/cuda/staging/staged_buffers.h"
 #include "src/net/waiter.h"
 #include "src/plan/cutter.h"
@@ -30,7 +31,7 @@ class CallScheduler final : public ProgressWork {
 
   void add(std::unique_ptr<Collective> call) override { queued_.push_back(std::move(call)); }
   Result<bool> step() override;
-  // Also tells the hub if a call has waited for a rank or server for BPS_TIMEOUT.
+  // Also tells the user and the hub if a call waits for a rank or server.
   Status checkStalls() override;
   bool quiescent() const override {
     return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
@@ -57,6 +58,7 @@ class CallScheduler final : public ProgressWork {
   Status handleServerEvents();
   bool mayBeginCall() const;
   void reportWait();
+  CallsInFlight callsInFlight() const;
   Status admit(std::unique_ptr<Collective> call);
   void distributeChunks(Collective& call);
   bool retire();
@@ -72,6 +74,7 @@ class CallScheduler final : public ProgressWork {
   struct Waits {
     Deadline departedDeadline = Deadline::never();  // when the wait for a rank that has left becomes a failure
     bool reported = false;                          // the heartbeats report a wait
+    CallWatchdog watchdog;
   };
   struct Counts {
     uint64_t begun = 0, completed = 0;  // calls

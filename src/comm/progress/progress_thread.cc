@@ -43,6 +43,7 @@ Status ProgressThread::run(Deadline deadline) {
 Status ProgressThread::prepare(Deadline deadline) {
   auto plane = BPS_TRY(connectDataPlane(deadline));
   auto scheduler = BPS_TRY(CallScheduler::create(*session_, std::move(plane)));
+  handleDumpSignal(session_->env.dumpSignal);
   engine_ = BPS_TRY(ProgressEngine::create(std::move(scheduler), session_->bell, session_->failure.firstError()));
   return {};
 }

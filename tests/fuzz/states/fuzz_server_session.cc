@@ -44,6 +44,7 @@ class StrictRunner final : public JobRunner {
     closing_ = true;
   }
   ServerLoad load() const override { return {}; }
+  size_t report(uint64_t, const std::shared_ptr<JobEvents>&) override { return 0; }
   bool holds() const { return events_ != nullptr; }
   bool closing() const { return closing_; }
 
@@ -118,7 +119,8 @@ class Scene {
     auto bell = Doorbell::create();
     require(bell.ok());
     events_ = std::make_shared<server::EventQueue>(std::move(bell).value());
-    session_.emplace(std::move(peer), server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256});
+    session_.emplace(std::move(peer),
+                     server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256, status_});
   }
   ~Scene() {
     session_.reset();
@@ -186,6 +188,7 @@ class Scene {
   AuthListener& listener_;
   StrictRunner runner_;
   bool draining_ = false;
+  server::StatusRequests status_;
   Roster roster_ = rosterOf(1);
   std::unique_ptr<ControlSocket> hub_;
   std::shared_ptr<server::EventQueue> events_;

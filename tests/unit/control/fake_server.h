@@ -68,6 +68,7 @@ class FakeRunner final : public JobRunner {
   }
 
   ServerLoad load() const override { return {3, 1000, 20, 4096}; }
+  size_t report(uint64_t, const std::shared_ptr<JobEvents>&) override { return 0; }
 
   static Blob handle(size_t from, size_t to) { return {static_cast<uint8_t>(from), static_cast<uint8_t>(to)}; }
   void refuse(std::string why) {

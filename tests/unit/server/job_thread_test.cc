@@ -27,6 +27,15 @@ class EventRecorder final : public JobEvents {
   }
   void ended(uint64_t job) override { note(job, "ended"); }
   void closed(uint64_t job) override { note(job, "closed"); }
+  void reported(uint64_t collection, std::vector<JobReport> jobs) override {
+    MutexLock lock(mutex_);
+    reports_ = std::move(jobs);
+    add(collection, "reported");
+  }
+  std::vector<JobReport> reports() {
+    MutexLock lock(mutex_);
+    return reports_;
+  }
 
   std::vector<std::string> all() {
     MutexLock lock(mutex_);
@@ -62,6 +71,7 @@ class EventRecorder final : public JobEvents {
   CondVar changed_;
   std::vector<std::string> events_ BPS_GUARDED_BY(mutex_);
   std::vector<Blob> handles_ BPS_GUARDED_BY(mutex_);
+  std::vector<JobReport> reports_ BPS_GUARDED_BY(mutex_);
 };
 
 class JobThreadTest : public testing::Test {
@@ -159,6 +169,43 @@ TEST_F(JobThreadTest, ServesAJobFromItsOpeningToItsEnd) {
   const Deadline deadline = Deadline::in(5s);
   while (thread_->bytesSummed() == 0 && !deadline.passed()) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(thread_->bytesSummed(), 2 * 64U) << "the bytes of a job that has ended still count";
+}
+
+TEST_F(JobThreadTest, AReportNamesTheCallsInFlightAndTheMachinesThatTheyWaitFor) {
+  thread_->report(70, events_);
+  ASSERT_NE(events_->wait("70 reported"), "");
+  EXPECT_TRUE(events_->reports().empty());
+  open(5);
+  thread_->report(71, events_);
+  ASSERT_NE(events_->wait("71 reported"), "");
+  ASSERT_EQ(events_->reports().size(), 1U);
+  EXPECT_EQ(events_->reports()[0].state, "waiting for the workers");
+  connect(5);
+  submit(0);
+  JobReport job;
+  for (uint64_t n = 72; job.calls.empty() && n < 1000; ++n) {
+    thread_->report(n, events_);
+    ASSERT_NE(events_->wait(std::to_string(n) + " reported"), "");
+    job = events_->reports().at(0);
+    ASSERT_TRUE(lanes_[0]->step(lanes_[0]->oldestRound()).ok());
+  }
+  EXPECT_EQ(job.id, 5U);
+  EXPECT_EQ(job.state, "serving");
+  EXPECT_EQ(job.hub, "rank 0 (hostA, pid 1)");
+  EXPECT_EQ(job.machines, 2U);
+  EXPECT_EQ(job.ranks, 2U);
+  ASSERT_EQ(job.calls.size(), 1U);
+  EXPECT_EQ(job.calls[0].bytes, 64U);
+  ASSERT_EQ(job.lanes.size(), 2U);
+  EXPECT_EQ(job.lanes[0].peer, "rank 1 (hostB, pid 2)") << "the lane that is waited for comes first";
+  EXPECT_EQ(job.lanes[0].missing, 1U);
+  EXPECT_EQ(job.lanes[1].peer, "rank 0 (hostA, pid 1)");
+  EXPECT_EQ(job.lanes[1].missing, 0U);
+  submit(1);
+  EXPECT_TRUE(bothFinish());
+  thread_->report(2000, events_);
+  ASSERT_NE(events_->wait("2000 reported"), "");
+  EXPECT_TRUE(events_->reports().at(0).calls.empty());
 }
 
 TEST_F(JobThreadTest, ResourcesAreFreeBeforeClosedIsTold) {

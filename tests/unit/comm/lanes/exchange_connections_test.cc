@@ -34,7 +34,7 @@ class ExchangeConnectionsTest : public testing::Test {
     spec.maxChunkBytes = 64U << 10;
     spec.checksum = checksum;
     spec.summed.resize(3);
-    spec.waitReportTime = spec.waitLogTime = 10ms;
+    spec.waitReportTime = 10ms;
     spec.nameOf = [](size_t machine) { return "machine " + std::to_string(machine); };
     path_ = std::move(ExchangePath::create(buffers_, std::move(spec), connections)).value();
   }
