@@ -34,6 +34,7 @@ struct HubClientArgs {
   Credentials credentials;
   Join join;
   Deadline deadline;
+  std::string hubName = "rank 0";  // for errors before the hub has sent the roster
 };
 
 class HubClient final : public ControlNode {
@@ -97,8 +98,8 @@ class HubClient final : public ControlNode {
   std::unique_ptr<Dialer> dialer_;
   std::unique_ptr<Link> hub_;
   Roster roster_;
-  std::vector<bool> left_;                  // by member; also true for an absent server
-  std::optional<ServerEvent> change_;       // the first event of the current change of the servers
+  std::vector<bool> left_;             // by member; also true for an absent server
+  std::optional<ServerEvent> change_;  // the first event of the current change of the servers
   std::array<uint32_t, kControlOps> opNumbers_{};
   std::array<std::optional<PendingOp>, kControlOps> pending_;  // by kind
   std::vector<HeldFailure> heldFailures_;

@@ -41,12 +41,13 @@
 #include "src/control/control_node.h"
 #include "src/control/hub/control_op_table.h"
 #include "src/control/hub/rank_admission.h"
-#include "src/control/servers/server_changes.h"
-#include "src/control/servers/server_pool.h"
 #include "src/control/hub/stall_detector.h"
 #include "src/control/hub/suspicions.h"
 #include "src/control/pause_detector.h"
 #include "src/control/rendezvous/rendezvous_client.h"
+#include "src/control/servers/server_changes.h"
+#include "src/control/servers/server_pool.h"
+#include "src/control/shrink_group.h"
 #include "src/control/unique_id.h"
 
 namespace bps {
@@ -60,6 +61,7 @@ struct HubArgs {
   std::string serverList;  // BPS_SERVERS
   std::string interfaces;  // BPS_SOCKET_IFNAME
   PortRange ports{};       // ports for the hub's listener if the unique id has no port
+  ShrinkGroup shrink{};    // if it has a standby socket, the hub listens there
   Deadline deadline = Deadline::never();
   Status startError;  // the reason why the communicator cannot start, if it is known; sent to all ranks
 };
@@ -154,8 +156,8 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   std::array<uint32_t, kControlOps> ownOpNumbers_{};
   Suspicions suspicions_;
   uint64_t ownHeartbeats_ = 0;
-  uint32_t lost_ = 0;                    // number of lost servers
-  std::optional<StallDetector> stalls_;  // while running
+  uint32_t lost_ = 0;                       // number of lost servers
+  std::optional<StallDetector> stalls_;     // while running
   std::unique_ptr<ServerChanges> changes_;  // while running, if there are places for servers
   Deadline nextStallCheck_ = Deadline::in({});
 };
