@@ -28,6 +28,10 @@ $(GPU_RANKS): $(call objects,$(call sources,tests/gpu_ranks)) $(CORE) $(LIBBPS)
 HOSTILE_HUB := $(BUILD)/tests/hostile_hub
 $(HOSTILE_HUB): $(call objects,$(call sources,tests/hostile_hub)) $(CORE)
 
+# A rank that goes on without lost ranks, for shrink.sh.
+SHRINK_RANKS := $(BUILD)/tests/shrink_ranks
+$(SHRINK_RANKS): $(call objects,$(call sources,tests/shrink_ranks)) $(LIBBPS)
+
 # A net plugin with selectable defects, each of which net-plugin-check must find.
 BROKEN_PLUGIN := $(BUILD)/tests/libnccl-net-broken.so
 $(BROKEN_PLUGIN): $(call objects,$(call sources,tests/broken_plugin))
@@ -63,7 +67,7 @@ $(NO_GPU_RANK): $(call objects,$(filter-out %/nvml_stub.cc,$(call sources,tests/
 $(NO_GPU_NVML): $(call objects,tests/no_gpu/nvml_stub.cc)
 
 TEST_LIBRARIES := $(BROKEN_PLUGIN) $(FAULT_PLUGIN) $(FAKE_NVML) $(FAKE_CUDA) $(FAKE_NCCL) $(NO_GPU_NVML)
-TEST_PROGRAMS  := $(UNIT) $(INPROC) $(GPU_TEST) $(GPU_RANKS) $(HOSTILE_HUB) $(NCCL_RANKS) $(NO_GPU_RANK)
+TEST_PROGRAMS  := $(UNIT) $(INPROC) $(GPU_TEST) $(GPU_RANKS) $(HOSTILE_HUB) $(SHRINK_RANKS) $(NCCL_RANKS) $(NO_GPU_RANK)
 $(FAKE_NVML) $(FAKE_CUDA) $(NO_GPU_NVML): private LINK_WITH :=
 $(TEST_LIBRARIES):
 	$(link-library)

@@ -132,6 +132,9 @@ typedef enum { bpsScalarDevice = 0, bpsScalarHostImmediate = 1 } bpsScalarReside
 #define BPS_CONFIG_UNDEF_INT INT_MIN
 #define BPS_CONFIG_UNDEF_PTR NULL
 #define BPS_SPLIT_NOCOLOR (-1)
+/* Flags of bpsCommShrink. */
+#define BPS_SHRINK_DEFAULT 0x00
+#define BPS_SHRINK_ABORT 0x01
 
 /* The same fields as in ncclConfig_t of NCCL 2.28. bps uses only `blocking`, and accepts and
  * ignores the other settings. If `blocking` is 0, init and finalize return bpsInProgress at
@@ -253,6 +256,30 @@ BPS_API bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlis
  * that has called. The split also fails on the late rank when that rank calls bpsCommSplit. comm
  * stays usable, even after a failed split. */
 BPS_API bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config);
+
+/* Makes a communicator of the ranks of comm that are not in excludeRanksList, in the same order. All
+ * these ranks must call it with the same list; the excluded ranks must not call it. This function is
+ * for the loss of ranks: the ranks that remain go on with a smaller communicator. Rank 0 may be
+ * among the lost ranks. bpsGetLastError(comm) names the rank that was lost first, but the program
+ * itself must find out about all lost ranks. The list has at least one rank, and not the caller.
+ *
+ * With BPS_SHRINK_DEFAULT no call may be in flight on comm, and comm must not have failed; but
+ * bpsCommRevoke may have ended its calls. With BPS_SHRINK_ABORT the function first ends all calls
+ * on comm, as bpsCommAbort does, and comm may have failed. The function does not free comm. With
+ * BPS_SHRINK_DEFAULT comm stays usable, also for the excluded ranks.
+ *
+ * The lowest rank that remains becomes rank 0 and reads the servers from its BPS_SERVERS. If config
+ * is NULL, the new communicator inherits the configuration of comm. The function blocks, and takes
+ * part in groups, in the same way as bpsCommInitRankConfig. A communicator can shrink several
+ * times, one shrink after the other.
+ *
+ * Fails with bpsInvalidArgument if a pointer is NULL, if the flags or the list are invalid, or if the
+ * lowest remaining rank has another list. Fails with bpsInvalidUsage if comm has been finalized.
+ * Fails with bpsRemoteError if a remaining rank does not call within BPS_TIMEOUT; the error names
+ * this rank by its number in comm. After such a failure the ranks may call the function again. If
+ * comm has failed and shrinkFlags is BPS_SHRINK_DEFAULT, returns the failure of comm. */
+BPS_API bpsResult_t bpsCommShrink(bpsComm_t comm, int* excludeRanksList, int excludeRanksCount, bpsComm_t* newcomm,
+                                  bpsConfig_t* config, int shrinkFlags);
 
 /* Waits until every call on comm is complete, and then leaves the other ranks. The program must
  * still destroy comm afterwards. Fails with the communicator's error if a call on comm has

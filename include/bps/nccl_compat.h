@@ -67,6 +67,7 @@
 #define ncclCommInitRankConfig bpsCommInitRankConfig
 #define ncclCommInitAll bpsCommInitAll
 #define ncclCommSplit bpsCommSplit
+#define ncclCommShrink bpsCommShrink
 #define ncclCommFinalize bpsCommFinalize
 #define ncclCommDestroy bpsCommDestroy
 #define ncclCommAbort bpsCommAbort
@@ -91,6 +92,8 @@
 #define NCCL_CONFIG_UNDEF_INT BPS_CONFIG_UNDEF_INT
 #define NCCL_CONFIG_UNDEF_PTR BPS_CONFIG_UNDEF_PTR
 #define NCCL_SPLIT_NOCOLOR BPS_SPLIT_NOCOLOR
+#define NCCL_SHRINK_DEFAULT BPS_SHRINK_DEFAULT
+#define NCCL_SHRINK_ABORT BPS_SHRINK_ABORT
 #define NCCL_VERSION_CODE 22809 /* the NCCL release whose interface this header copies */
 
 #endif /* BPS_NCCL_COMPAT_H_ */

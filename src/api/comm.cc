@@ -1,4 +1,5 @@
-// The C functions that end and query communicators. The functions in init.cc start and split them.
+// The C functions that end and query communicators. The functions in init.cc start them, and the functions in
+// split.cc split and shrink them.
 #include <cstring>
 
 #include "bps/bps_ext.h"
@@ -66,6 +67,7 @@ Status destroy(bpsComm_t comm) {
 Status revoke(bpsComm_t comm, int flags) {
   const HandleReference reference = BPS_TRY(HandleReference::acquire(comm));
   if (flags != 0) return badArgument("revokeFlags is {}, expected 0", flags);
+  reference.handle().revoked = true;
   reference->abort();
   return {};
 }
@@ -76,9 +78,7 @@ Status abortComm(bpsComm_t comm) {
   bpsComm* handle = BPS_TRY(handleToFree(comm));
   if (handle == nullptr) return {};
   Group::forThisThread().dropDeferred(*handle);
-  handle->communicator->abort();
-  if (nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(*handle)) gpuGroup->end(true);
-  handle->communicator->releaseFailedStreams();
+  abortCalls(*handle);
   const Deadline deadline = Deadline::in(nccl::kAbortGrace);
   while (handle->references.load() > 1 && !deadline.passed())
     std::this_thread::sleep_for(std::chrono::microseconds(50));

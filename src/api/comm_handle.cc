@@ -60,6 +60,26 @@ Status runStart(bpsComm& handle) {
   return started;
 }
 
+Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
+  if (config == nullptr) return inherited;
+  if (config->magic != BPS_CONFIG_MAGIC || config->size < offsetof(bpsConfig_t, cgaClusterSize))
+    return badArgument("config was not started from BPS_CONFIG_INITIALIZER");
+  if (config->blocking == BPS_CONFIG_UNDEF_INT) return inherited;
+  if (config->blocking != 0 && config->blocking != 1)
+    return badArgument("config.blocking is {}, expected 0 or 1", config->blocking);
+  return config->blocking == 1;
+}
+
+Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator::Membership& membership,
+                                              bool blocking) {
+  auto handle = std::make_unique<bpsComm>();
+  handle->communicator = BPS_TRY(Communicator::create(env, membership));
+  handle->rank = membership.rank;
+  handle->nRanks = membership.nRanks;
+  handle->blocking = blocking;
+  return handle;
+}
+
 namespace {
 
 Status startOnThread(bpsComm& handle) {
@@ -85,6 +105,12 @@ Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle) {
   *out = nullptr;
   releaseByOwner(use.handle());
   return started;
+}
+
+void abortCalls(const bpsComm& handle) {
+  handle.communicator->abort();
+  if (nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(handle)) gpuGroup->end(true);
+  handle.communicator->releaseFailedStreams();
 }
 
 bool isInheritedByFork(const bpsComm& handle) { return handle.forks != forkGeneration(); }

@@ -3,7 +3,7 @@
 //
 // The program frees the handle with bpsCommDestroy or bpsCommAbort. Threads inside a call hold
 // references (HandleReference), and the last reference frees the handle. Any thread may access
-// `state`, `finalizeState`, `references`, `released` and `error`. Only the thread that uses the
+// `state`, `finalizeState`, `references`, `released`, `revoked` and `error`. Only the thread that uses the
 // communicator may access the other members.
 #pragma once
 #include <atomic>
@@ -37,6 +37,7 @@ struct bpsComm {
   std::atomic<State> state{State::kStarting};
   std::atomic<int> references{1};     // one for the program and one for each thread inside a call
   std::atomic<bool> released{false};  // the program has dropped its reference
+  std::atomic<bool> revoked{false};   // bpsCommRevoke has ended the calls
   bps::FirstError error;              // failure of the start or of a non-blocking finalize
   std::thread worker;                 // runs a non-blocking init, and later a non-blocking finalize
   enum class FinalizeState : uint8_t { kNotStarted, kInProgress, kDone };
@@ -97,12 +98,20 @@ nccl::LocalGpuGroup* gpuGroupOf(const bpsComm& handle);
 // start's error.
 Result<HandleReference> readyCommunicator(bpsComm_t comm);
 
+// Returns the setting `blocking` of a configuration, or `inherited` if it is not set.
+Result<bool> blockingOf(const bpsConfig_t* config, bool inherited);
+// Makes a handle whose communicator has not started.
+Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator::Membership& membership,
+                                              bool blocking);
 // Starts the communicator of `handle` and sets *out. A blocking communicator starts now, or at the
 // end of the thread's open group. A non-blocking communicator starts on a separate thread. On
 // failure *out becomes null and the handle is freed.
 Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle);
 // Starts the communicator of `handle` in the calling thread and records the outcome in the handle's state.
 Status runStart(bpsComm& handle);
+
+// Ends the calls in flight, also those of the local GPU group, and does not wait for their end.
+void abortCalls(const bpsComm& handle);
 
 // True if the parent process made the handle. The handle's threads and connections then belong to
 // the parent.

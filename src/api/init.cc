@@ -1,4 +1,4 @@
-// The C functions that start and split communicators.
+// The C functions that start communicators.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -11,28 +11,7 @@
 #include "src/base/env/launch_env.h"
 
 namespace bps {
-
 namespace {
-
-Result<bool> blockingOf(const bpsConfig_t* config, bool inherited) {
-  if (config == nullptr) return inherited;
-  if (config->magic != BPS_CONFIG_MAGIC || config->size < offsetof(bpsConfig_t, cgaClusterSize))
-    return badArgument("config was not started from BPS_CONFIG_INITIALIZER");
-  if (config->blocking == BPS_CONFIG_UNDEF_INT) return inherited;
-  if (config->blocking != 0 && config->blocking != 1)
-    return badArgument("config.blocking is {}, expected 0 or 1", config->blocking);
-  return config->blocking == 1;
-}
-
-Result<std::unique_ptr<bpsComm>> createHandle(const Env& env, const Communicator::Membership& membership,
-                                              bool blocking) {
-  auto handle = std::make_unique<bpsComm>();
-  handle->communicator = BPS_TRY(Communicator::create(env, membership));
-  handle->rank = membership.rank;
-  handle->nRanks = membership.nRanks;
-  handle->blocking = blocking;
-  return handle;
-}
 
 struct RankSpec {
   int nRanks, rank;
@@ -112,35 +91,6 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   return started;
 }
 
-// Returns null if this rank is in no new communicator. Summation servers need several machines, so
-// a communicator on one machine uses no servers.
-Result<std::unique_ptr<bpsComm>> createSplitComm(bpsComm_t comm, int color, int key, bool blocking) {
-  const HandleReference parent = BPS_TRY(readyCommunicator(comm));
-  const auto membership = BPS_TRY(parent->split(color, key));
-  if (!membership) return std::unique_ptr<bpsComm>();
-  Env env = parent->env();
-  if (membership->onOneMachine) {
-    env.servers.clear();
-    env.requireServers = false;
-  }
-  std::unique_ptr<bpsComm> child = BPS_TRY(createHandle(env, *membership, blocking));
-  child->formsGpuGroups = parent.handle().formsGpuGroups;
-  return child;
-}
-
-Status split(bpsComm_t comm, int color, int key, bpsComm_t* newComm, const bpsConfig_t* config) {
-  if (newComm == nullptr) return badArgument("newcomm is NULL");
-  *newComm = nullptr;
-  if (color < 0 && color != BPS_SPLIT_NOCOLOR)
-    return badArgument("color is {}, expected at least 0 or BPS_SPLIT_NOCOLOR", color);
-  const HandleReference parent = BPS_TRY(readyCommunicator(comm));
-  const bool blocking = BPS_TRY(blockingOf(config, comm->blocking));
-  const auto make = [comm, color, key, blocking] { return createSplitComm(comm, color, key, blocking); };
-  if (Group::forThisThread().open()) return Group::forThisThread().deferSplit(comm, newComm, make);
-  std::unique_ptr<bpsComm> child = BPS_TRY(make());
-  return child == nullptr ? Status() : startHandle(newComm, std::move(child));
-}
-
 }  // namespace
 }  // namespace bps
 
@@ -178,8 +128,4 @@ bpsResult_t bpsCommInitFromEnv(bpsComm_t* comm) {
 
 bpsResult_t bpsCommInitAll(bpsComm_t* comms, int ndev, const int* devlist) {
   return apiGuard(__func__, [&] { return initAll(comms, ndev, devlist); });
-}
-
-bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm, bpsConfig_t* config) {
-  return apiGuard(__func__, [&] { return split(comm, color, key, newcomm, config); });
 }

@@ -11,6 +11,7 @@
 #include "src/comm/startup/connect.h"
 #include "src/comm/startup/describe.h"
 #include "src/comm/startup/probe_times.h"
+#include "src/comm/startup/shrink.h"
 
 namespace bps {
 namespace {
@@ -59,12 +60,13 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   std::unique_ptr<Communicator> made(new Communicator(env, membership, std::move(bell)));
   made->cuda_ = std::move(cuda);
   CommunicatorFailure& failure = made->failure_;
-  made->control_ = BPS_TRY(ControlPlane::create(env, {membership.id, membership.rank, membership.nRanks, ""},
-                                                {[&failure](const Status& why) { failure.set(why); },
-                                                 [made = made.get()](const ServerEvent& event) {
-                                                   made->state_.serverEvents.add(event);
-                                                   made->bell_->ring();
-                                                 }}));
+  made->control_ =
+      BPS_TRY(ControlPlane::create(env, {membership.id, membership.rank, membership.nRanks, "", membership.shrink},
+                                   {[&failure](const Status& why) { failure.set(why); },
+                                    [made = made.get()](const ServerEvent& event) {
+                                      made->state_.serverEvents.add(event);
+                                      made->bell_->ring();
+                                    }}));
   return made;
 }
 
@@ -231,6 +233,12 @@ Result<std::optional<Membership>> Communicator::split(int color, int key) {
   if (failure_.failed()) return failure_.get();
   std::optional<Membership> membership = BPS_TRY(splitMembership(env_, *control_, {color, key}));
   if (membership) membership->device = device().value_or(-1);
+  return membership;
+}
+
+Membership Communicator::shrink(const std::vector<uint32_t>& excluded) const {
+  Membership membership = shrunkenMembership(*control_, membership_.id.key, excluded);
+  membership.device = device().value_or(-1);
   return membership;
 }
 

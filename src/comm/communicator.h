@@ -68,6 +68,9 @@ class Communicator {
   // Returns the membership of the new communicator, or none for a negative color. All ranks call
   // this method, while no call is in flight.
   Result<std::optional<Membership>> split(int color, int key);
+  // Returns the membership of the new communicator without the excluded ranks, see
+  // shrunkenMembership(). This communicator may have failed.
+  Membership shrink(const std::vector<uint32_t>& excluded) const;
 
   // Waits for all calls, then leaves the communicator.
   Status finalize();

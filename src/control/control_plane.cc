@@ -8,6 +8,7 @@
 #include "bps/bps.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "src/base/io/interfaces.h"
 #include "src/base/log.h"
 #include "src/control/host_id.h"
 #include "src/control/hub/hub.h"
@@ -29,7 +30,7 @@ uint32_t serverTimeoutMs(const Env& env) {
   return static_cast<uint32_t>(std::min(env.timeout.value, 2 * env.serverTimeout.value) * 1000);
 }
 
-Join joinOf(const Env& env, const JoinArgs& args) {
+Join joinOf(const Env& env, const JoinArgs& args, const Address& standby) {
   Join join;
   join.rank = args.rank;
   join.nRanks = args.nRanks;
@@ -38,6 +39,8 @@ Join joinOf(const Env& env, const JoinArgs& args) {
   join.hostId = args.hostId.empty() ? localHostId(env) : args.hostId;
   join.hostName = localHostName();
   join.bytesPerSecond = env.bandwidth.value * kBytesPerGbit;
+  join.standby = standby;
+  join.group = args.shrink.name;
   return join;
 }
 
@@ -48,11 +51,12 @@ Status findServers(const Env& env, ServerPoolArgs& servers) {
   return {};
 }
 
-HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
+HubArgs hubArgs(const Env& env, const JoinArgs& args, Join join, Deadline deadline) {
   HubArgs hub;
   hub.id = args.id;
   hub.credentials = {args.id.key, env.auth, timeoutMs(env)};
-  hub.join = joinOf(env, args);
+  hub.join = std::move(join);
+  hub.shrink = args.shrink;
   hub.interfaces = env.socketIfname;
   hub.deadline = deadline;
   hub.settings = {env.partitionBytes.value, env.exchangeBytes.value,          env.singleOwnerBytes.value,
@@ -64,17 +68,19 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Deadline deadline) {
   return hub;
 }
 
-Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const JoinArgs& args, Deadline deadline,
-                                                       ControlNodeEvents& events) {
+Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const JoinArgs& args, const Address& standby,
+                                                       Deadline deadline, ControlNodeEvents& events) {
   BPS_TRY(cryptoInit());
   if (args.rank >= args.nRanks)
     return failure(Code::kInvalidArgument, "rank {} is out of range: the communicator has {} ranks", args.rank,
                    args.nRanks);
+  Join join = joinOf(env, args, standby);
   if (args.rank > 0) {
-    HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, joinOf(env, args), deadline};
+    HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, std::move(join), deadline};
+    if (!args.shrink.rankNames.empty()) client.hubName = args.shrink.rankNames.front();
     return std::unique_ptr<ControlNode>(std::make_unique<HubClient>(std::move(client), events));
   }
-  HubArgs hub = hubArgs(env, args, deadline);
+  HubArgs hub = hubArgs(env, args, std::move(join), deadline);
   hub.ports = env.portRange;
   return std::unique_ptr<ControlNode>(BPS_TRY(Hub::create(std::move(hub), events)));
 }
@@ -93,7 +99,13 @@ class ControlPlane::Impl {
   }
 
   Status join(Deadline deadline) {
-    node_ = BPS_TRY(createControlNode(env_, args_, deadline, mailbox_));
+    Address standbyAddress;
+    if (args_.nRanks > 1) {
+      UniqueFd socket = BPS_TRY(listenOnFirst(env_.socketIfname, env_.portRange, AuthListener::kBacklog));
+      standbyAddress = BPS_TRY(localAddress(socket.get()));
+      standby_ = std::make_shared<const UniqueFd>(std::move(socket));
+    }
+    node_ = BPS_TRY(createControlNode(env_, args_, standbyAddress, deadline, mailbox_));
     thread_ = std::thread([this] { main(); });
     return mailbox_.waitJoin(deadline, roster_);
   }
@@ -101,6 +113,7 @@ class ControlPlane::Impl {
   Mailbox& mailbox() { return mailbox_; }
   const Roster& roster() const { return roster_; }
   uint32_t rank() const { return args_.rank; }
+  std::shared_ptr<const UniqueFd> standby() const { return standby_; }
 
  private:
   void main() {
@@ -132,7 +145,8 @@ class ControlPlane::Impl {
   const Env env_;
   const JoinArgs args_;
   Mailbox mailbox_;
-  Roster roster_;                      // join() writes the roster, which is constant afterwards
+  std::shared_ptr<const UniqueFd> standby_;  // join() sets standby_ and roster_, which are constant afterwards
+  Roster roster_;
   std::unique_ptr<ControlNode> node_;  // only the control thread uses it after join() has started the thread
   std::thread thread_;
 };
@@ -149,6 +163,7 @@ Status ControlPlane::join(Deadline deadline) { return impl_->join(deadline); }
 
 const Roster& ControlPlane::roster() const { return impl_->roster(); }
 uint32_t ControlPlane::rank() const { return impl_->rank(); }
+std::shared_ptr<const UniqueFd> ControlPlane::standby() const { return impl_->standby(); }
 
 Result<std::vector<Blob>> ControlPlane::gather(const Blob& mine, Deadline deadline) {
   return impl_->mailbox().runOp(ControlOp::kGather, {mine}, deadline);

@@ -23,6 +23,7 @@
 #include "src/base/deadline.h"
 #include "src/base/env.h"
 #include "src/base/status.h"
+#include "src/control/shrink_group.h"
 #include "src/control/unique_id.h"
 #include "src/wire/roster.h"
 #include "src/wire/server_messages.h"
@@ -34,6 +35,7 @@ struct JoinArgs {
   uint32_t rank = 0;
   uint32_t nRanks = 1;
   std::string hostId;  // if it is empty, localHostId() supplies the id
+  ShrinkGroup shrink{};
 };
 
 // A call of this rank that waits for data of another member, and the number of that member.
@@ -68,6 +70,9 @@ class ControlPlane {
 
   const Roster& roster() const;
   uint32_t rank() const;
+  // The socket that listens at this rank's address in RankEntry::standby. Nobody accepts its connections until this
+  // rank becomes the hub of a shrunken communicator. Null if there is only one rank. Call standby() after join().
+  std::shared_ptr<const UniqueFd> standby() const;
 
   // The following four functions are the control operations. A control operation blocks until all participants have
   // called it. If the deadline passes, the error names the missing participants. All participants must call the control

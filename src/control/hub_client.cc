@@ -140,12 +140,13 @@ Status HubClient::dialHub(const PollSet& set) {
   Result<Progress> progress = dialer_->step(set);
   if (!progress.ok()) {
     const bool late = args_.deadline.passed();
-    return std::move(progress).status().within(late ? "rank 0 did not come in time" : "refused by rank 0");
+    return std::move(progress).status().within(late ? args_.hubName + " did not come in time"
+                                                    : "refused by " + args_.hubName);
   }
   if (std::move(progress).value() == Progress::kPending) return {};
   Peer peer = dialer_->take();
   dialer_.reset();
-  const std::string name = "rank 0 at " + peer.socket->peer();
+  const std::string name = args_.hubName + " at " + peer.socket->peer();
   hub_ = std::make_unique<Link>(std::move(peer), name, args_.credentials.timeoutMs);
   args_.join.remainingMs = remainingMs(args_.deadline);
   hub_->send(args_.join);
@@ -285,8 +286,8 @@ Status HubClient::handleServerEvent(const Frame& frame) {
   const bool joins = event.kind == Kind::kJoining;
   const bool begins = joins || event.kind == Kind::kLeaving || event.kind == Kind::kNewRate;
   const bool possible = event.kind == Kind::kLost ? present
-                        : begins ? !change_ && present != joins
-                                 : change_ && change_->server == event.server;
+                        : begins                  ? !change_ && present != joins
+                                                  : change_ && change_->server == event.server;
   if (!known || !possible)
     return hub_->protocolError(
         failure(Code::kRemote, "unexpected event {} of server {}", static_cast<int>(event.kind), event.server));

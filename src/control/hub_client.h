@@ -34,6 +34,7 @@ struct HubClientArgs {
   Credentials credentials;
   Join join;
   Deadline deadline;
+  std::string hubName = "rank 0";  // for errors before the hub has sent the roster
 };
 
 class HubClient final : public ControlNode {

@@ -126,7 +126,8 @@ void each(auto& side, auto& m, const RendezvousRequest*) {
 }
 void each(auto& side, auto& m, const RendezvousReply*) { side.fields(m.hub); }
 void each(auto& side, auto& m, const Join*) {
-  side.fields(m.rank, m.nRanks, m.remainingMs, m.pid, m.libraryVersion, m.hostId, m.hostName, m.bytesPerSecond);
+  side.fields(m.rank, m.nRanks, m.remainingMs, m.pid, m.libraryVersion, m.hostId, m.hostName, m.bytesPerSecond,
+              m.standby, m.group);
 }
 void each(auto& side, auto& m, const Offer*) { side.fields(m.libraryVersion, m.bytesPerSecond); }
 void each(auto& side, auto& m, const OpenJob*) { side.fields(m.proposal, m.endpoint, m.roster); }

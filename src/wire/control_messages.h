@@ -89,6 +89,8 @@ struct Join {
   std::string hostId;
   std::string hostName;
   double bytesPerSecond = 0;
+  Address standby{};    // RankEntry::standby; empty in a communicator of one rank
+  std::string group{};  // the ranks that a shrink excludes, as text; empty in other communicators
 };
 
 // A server's first message to the hub after the handshake.

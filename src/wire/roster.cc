@@ -6,11 +6,12 @@
 
 #include "src/base/format.h"
 #include "src/base/mutex.h"
+#include "src/wire/control_messages.h"
 
 namespace bps {
 namespace {
 
-constexpr uint16_t kRosterVersion = 5;
+constexpr uint16_t kRosterVersion = 6;
 constexpr size_t kNameBytes = 4096;
 constexpr size_t kDefaultMaxRails = 8;  // used if JobSettings::rails is 0; machines rarely have more than 8 NICs
 
@@ -18,15 +19,19 @@ bool goodRate(double rate) { return std::isfinite(rate) && rate >= 0; }
 
 void put(WireWriter& out, const RankEntry& rank) {
   out.put(rank.hostId).put(rank.hostName).put(rank.pid).put(rank.machine).put(rank.localRank);
+  out.put(encode(RendezvousReply{rank.standby}));
 }
 
-RankEntry getRank(WireReader& in) {
+RankEntry getRank(WireReader& in, bool& valid) {
   RankEntry rank;
   rank.hostId = in.getString();
   rank.hostName = in.getString();
   rank.pid = in.get<uint32_t>();
   rank.machine = in.get<uint32_t>();
   rank.localRank = in.get<uint32_t>();
+  Result<RendezvousReply> standby = decode<RendezvousReply>(in.getBytes());
+  valid = valid && standby.ok();
+  if (standby.ok()) rank.standby = std::move(standby).value().hub;
   return rank;
 }
 
@@ -177,28 +182,28 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   const auto version = in.get<uint16_t>();
   if (!in.truncated() && version != kRosterVersion)
     return failure(Code::kRemote, "roster version {}, this side speaks {}; rebuild one side", version, kRosterVersion);
-  constexpr size_t kRankBytes = 5 * sizeof(uint32_t), kMachineBytes = 12, kServerBytes = 13;
+  constexpr size_t kRankBytes = 6 * sizeof(uint32_t) + 1, kMachineBytes = 12, kServerBytes = 13;
   Roster roster;
+  bool valid = true;
   roster.jobId = in.get<uint64_t>();
   roster.ranks.resize(in.getCount(kRankBytes));
-  for (RankEntry& rank : roster.ranks) rank = getRank(in);
+  for (RankEntry& rank : roster.ranks) rank = getRank(in, valid);
   roster.machines.resize(in.getCount(kMachineBytes));
   for (Machine& machine : roster.machines) machine = getMachine(in);
-  bool flagsValid = true;
   roster.servers.resize(in.getCount(kServerBytes));
   for (ServerEntry& server : roster.servers) {
     server.name = in.getString();
     server.bytesPerSecond = in.getDouble();
     const auto present = in.get<uint8_t>();
     server.present = present == 1;
-    flagsValid = flagsValid && present <= 1;
+    valid = valid && present <= 1;
   }
   roster.settings = getSettings(in);
   const auto checksum = in.get<uint8_t>();
   roster.settings.checksum = checksum == 1;
   roster.settings.serverTimeoutMs = in.get<uint32_t>();
   BPS_TRY(in.finish("roster"));
-  if (checksum > 1 || !flagsValid || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
+  if (checksum > 1 || !valid || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
   if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines are inconsistent");
   return roster;
 }

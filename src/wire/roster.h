@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/io/address.h"
 #include "src/base/io/wire_io.h"
 #include "src/base/status.h"
 
@@ -21,6 +22,7 @@ struct RankEntry {
   uint32_t pid = 0;
   uint32_t machine = 0;    // index into Roster::machines
   uint32_t localRank = 0;  // index into Machine::ranks
+  Address standby{};       // the address where this rank listens if it becomes the hub of a shrunken communicator
 };
 
 struct Machine {
@@ -36,8 +38,7 @@ struct ServerEntry {
   double rateFactor = 1;
 };
 
-// The names of the servers that have joined after the start. All copies of a roster share them. Any thread may use
-// them.
+// The names of the servers that joined after the start. All copies of a roster share them. Any thread may use them.
 class JoinedNames {
  public:
   void set(size_t server, std::string name) const;

@@ -31,6 +31,7 @@ HOLDS(config_tail, offsetof(bpsConfig_t, netName) == 32 && offsetof(bpsConfig_t,
                        offsetof(bpsConfig_t, nvlinkCentricSched) == 76);
 HOLDS(version, BPS_VERSION_CODE == BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH);
 HOLDS(undefined, NCCL_SPLIT_NOCOLOR == -1 && NCCL_CONFIG_UNDEF_INT == BPS_CONFIG_UNDEF_INT);
+HOLDS(shrink_flags, NCCL_SHRINK_DEFAULT == 0 && NCCL_SHRINK_ABORT == 1);
 
 /* Names every function with its exact type. If a signature differs, this file does not compile. */
 struct Functions {
@@ -43,6 +44,7 @@ struct Functions {
   bpsResult_t (*commInitAll)(bpsComm_t*, int, const int*);
   bpsResult_t (*commInitFromEnv)(bpsComm_t*);
   bpsResult_t (*commSplit)(bpsComm_t, int, int, bpsComm_t*, bpsConfig_t*);
+  bpsResult_t (*commShrink)(bpsComm_t, int*, int, bpsComm_t*, bpsConfig_t*, int);
   bpsResult_t (*withComm[3])(bpsComm_t);
   bpsResult_t (*commRevoke)(bpsComm_t, int);
   bpsResult_t (*commGetAsyncError)(bpsComm_t, bpsResult_t*);
@@ -70,6 +72,7 @@ static const struct Functions kFunctions = {
     bpsCommInitAll,
     bpsCommInitFromEnv,
     bpsCommSplit,
+    bpsCommShrink,
     {bpsCommFinalize, bpsCommDestroy, bpsCommAbort},
     bpsCommRevoke,
     bpsCommGetAsyncError,

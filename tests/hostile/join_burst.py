@@ -18,7 +18,7 @@ from wire import Type
 
 def join(rank, ranks):
     return (struct.pack("<IIIII", rank, ranks, 10000, 1, 100) + wire.blob(f"id{rank}") + wire.blob("host") +
-            struct.pack("<d", 0))
+            struct.pack("<dB", 0, 0) + wire.blob(""))  # without a standby address and not in a shrink
 
 
 def gets_roster(rank):

@@ -2,8 +2,8 @@
 import enum
 import struct
 
-VERSION = 14
-ROSTER_VERSION = 5
+VERSION = 15
+ROSTER_VERSION = 6
 MAGIC = 0x00737062
 SERVER = 3  # the purpose of a hub's connection to a server
 JOIN = 1    # the purpose of a rank's connection to its hub
@@ -70,7 +70,7 @@ def roster(job, machines, ranks_per_machine=1, rails=0, partition=4 << 20, timeo
     for rank in range(ranks):
         machine = rank // ranks_per_machine
         out.append(blob(f"id{machine}") + blob("host"))
-        out.append(struct.pack("<III", 1, machine, rank % ranks_per_machine))
+        out.append(struct.pack("<III", 1, machine, rank % ranks_per_machine) + blob(b"\0"))  # without a standby address
     out.append(struct.pack("<I", machines))
     for machine in range(machines):
         of_machine = range(machine * ranks_per_machine, (machine + 1) * ranks_per_machine)

@@ -94,4 +94,10 @@ Result<std::vector<Interface>> selectInterfaces(const std::string& filter) {
   return chosen;
 }
 
+Result<UniqueFd> listenOnFirst(const std::string& filter, const PortRange& ports, int backlog) {
+  Address address = BPS_TRY(selectInterfaces(filter)).front().address;
+  address.setPort(0);
+  return listenOn(address, ports, backlog);
+}
+
 }  // namespace bps

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/io/address.h"
+#include "src/base/io/socket.h"
 #include "src/base/status.h"
 
 namespace bps {
@@ -22,5 +22,7 @@ std::vector<Interface> interfaceAddresses();
 // docker* and virbr*. If no other interface is up, an empty filter selects lo, or, without lo, all
 // interfaces.
 Result<std::vector<Interface>> selectInterfaces(const std::string& filter);
+// Listens on the first interface that the filter selects, with a port of the range.
+Result<UniqueFd> listenOnFirst(const std::string& filter, const PortRange& ports, int backlog);
 
 }  // namespace bps

@@ -34,19 +34,25 @@ Result<UniqueId> exchangeId(const Env& env, ControlPlane& control, const std::ve
 
 }  // namespace
 
-Result<std::optional<Membership>> splitMembership(const Env& env, ControlPlane& control, const SplitRequest& request) {
+Membership membershipIn(const std::vector<uint32_t>& group, const ControlPlane& control) {
   const Roster& roster = control.roster();
-  const std::vector<Blob> requests = BPS_TRY(control.gatherForSplit(request.bytes(), Deadline::in(timeoutOf(env))));
-  const std::vector<uint32_t> group = BPS_TRY(splitGroup(requests, request.color, roster));
   Membership membership;
-  membership.id = BPS_TRY(exchangeId(env, control, group, request.color));
-  if (request.color < 0) return std::optional<Membership>();
   membership.nRanks = static_cast<uint32_t>(group.size());
   membership.rank = static_cast<uint32_t>(std::find(group.begin(), group.end(), control.rank()) - group.begin());
   const uint32_t machine = roster.ranks[control.rank()].machine;
   membership.onOneMachine =
       std::all_of(group.begin(), group.end(), [&](uint32_t member) { return roster.ranks[member].machine == machine; });
-  return std::optional<Membership>(membership);
+  return membership;
+}
+
+Result<std::optional<Membership>> splitMembership(const Env& env, ControlPlane& control, const SplitRequest& request) {
+  const std::vector<Blob> requests = BPS_TRY(control.gatherForSplit(request.bytes(), Deadline::in(timeoutOf(env))));
+  const std::vector<uint32_t> group = BPS_TRY(splitGroup(requests, request.color, control.roster()));
+  const UniqueId id = BPS_TRY(exchangeId(env, control, group, request.color));
+  if (request.color < 0) return std::optional<Membership>();
+  Membership membership = membershipIn(group, control);
+  membership.id = id;
+  return std::optional<Membership>(std::move(membership));
 }
 
 }  // namespace bps

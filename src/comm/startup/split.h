@@ -14,8 +14,12 @@ struct Membership {
   uint32_t rank = 0;
   uint32_t nRanks = 1;
   int device = -1;            // number of the CUDA device; -1 means the current device of the thread
-  bool onOneMachine = false;  // true if all ranks of a split are on one machine
+  bool onOneMachine = false;  // true if a split or shrink leaves ranks of one machine only
+  ShrinkGroup shrink{};
 };
+
+// Returns this rank's place in a group of ranks of `control`, without a unique id.
+Membership membershipIn(const std::vector<uint32_t>& group, const ControlPlane& control);
 
 // All ranks of `control` call this function. Ranks with the same color form a communicator. Returns
 // none for a negative color. Membership::device in the result is -1.

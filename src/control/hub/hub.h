@@ -47,6 +47,7 @@
 #include "src/control/rendezvous/rendezvous_client.h"
 #include "src/control/servers/server_changes.h"
 #include "src/control/servers/server_pool.h"
+#include "src/control/shrink_group.h"
 #include "src/control/unique_id.h"
 
 namespace bps {
@@ -60,6 +61,7 @@ struct HubArgs {
   std::string serverList;  // BPS_SERVERS
   std::string interfaces;  // BPS_SOCKET_IFNAME
   PortRange ports{};       // ports for the hub's listener if the unique id has no port
+  ShrinkGroup shrink{};    // if it has a standby socket, the hub listens there
   Deadline deadline = Deadline::never();
   Status startError;  // the reason why the communicator cannot start, if it is known; sent to all ranks
 };

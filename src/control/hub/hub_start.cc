@@ -1,4 +1,6 @@
 // The start of a communicator: until the hub is running.
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "src/base/format.h"
@@ -12,6 +14,17 @@ namespace bps {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+Result<UniqueFd> openListener(const HubArgs& args) {
+  if (args.shrink.standby != nullptr) return UniqueFd(::fcntl(args.shrink.standby->get(), F_DUPFD_CLOEXEC, 0));
+  if (args.id.kind == UniqueId::Kind::kRendezvous)
+    return listenOnFirst(args.interfaces, args.ports, AuthListener::kBacklog);
+  return listenOn(args.id.address, args.ports, AuthListener::kBacklog);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, ControlNodeEvents& events) {
   args.servers.job = randomJobId();
   const bool viaRendezvous = args.id.kind == UniqueId::Kind::kRendezvous;
@@ -19,15 +32,10 @@ Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, ControlNodeEvents& events
     if (viaRendezvous) stopRendezvous(args.id.address);
     return std::unique_ptr<Hub>(new Hub(std::move(args), std::nullopt, events));
   }
-  Address address = args.id.address;
-  if (viaRendezvous) {
-    address = BPS_TRY(selectInterfaces(args.interfaces)).front().address;
-    address.setPort(0);
-  }
-  UniqueFd listener = BPS_TRY(listenOn(address, args.ports, AuthListener::kBacklog));
+  UniqueFd listener = BPS_TRY(openListener(args));
   AuthListener authListener =
       BPS_TRY(AuthListener::create(std::move(listener), args.credentials, Purpose::kJoin, args.servers.job));
-  address = BPS_TRY(authListener.address());
+  const Address address = BPS_TRY(authListener.address());
   std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(authListener), events));
   if (viaRendezvous) hub->registerWithRendezvous(address);
   return hub;
@@ -36,7 +44,8 @@ Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, ControlNodeEvents& events
 Hub::Hub(HubArgs args, std::optional<AuthListener> authListener, ControlNodeEvents& events)
     : args_(std::move(args)),
       events_(events),
-      admission_(args_.join, std::move(authListener), args_.credentials.timeoutMs, args_.deadline),
+      admission_(RankTable(args_.join, args_.shrink.rankNames), std::move(authListener), args_.credentials.timeoutMs,
+                 args_.deadline),
       servers_(args_.servers),
       pause_(args_.settings.timeoutMs),
       members_(args_.join.nRanks) {

@@ -10,9 +10,9 @@
 
 namespace bps {
 
-RankAdmission::RankAdmission(const Join& hub, std::optional<AuthListener> listener, uint32_t timeoutMs,
+RankAdmission::RankAdmission(RankTable table, std::optional<AuthListener> listener, uint32_t timeoutMs,
                              Deadline deadline)
-    : table_(hub),
+    : table_(std::move(table)),
       listener_(std::move(listener)),
       timeoutMs_(timeoutMs),
       deadline_(deadline),

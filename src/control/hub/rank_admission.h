@@ -19,7 +19,7 @@ namespace bps {
 
 class RankAdmission {
  public:
-  RankAdmission(const Join& hub, std::optional<AuthListener> listener, uint32_t timeoutMs, Deadline deadline);
+  RankAdmission(RankTable table, std::optional<AuthListener> listener, uint32_t timeoutMs, Deadline deadline);
 
   void watch(PollSet& set) const;
   // Fails if a rank disagrees with the hub about the number of ranks.

@@ -11,13 +11,16 @@ std::string nameOf(const Join& join) { return fmt::format("rank {} ({}, pid {})"
 
 }  // namespace
 
-RankTable::RankTable(const Join& hub) : ranks_(hub.nRanks) {
+RankTable::RankTable(const Join& hub, std::vector<std::string> names) : ranks_(hub.nRanks), names_(std::move(names)) {
   ranks_[0] = hub;
   joinedCount_ = 1;
 }
 
 Status RankTable::admit(const Join& join) {
   const Join& hub = *ranks_[0];
+  if (join.group != hub.group)
+    return failure(Code::kInvalidArgument, "ranks shrink differently: {} excludes {}, {} excludes {}", nameOf(hub),
+                   hub.group, nameOf(join), join.group);
   if (join.nRanks != hub.nRanks)
     return failure(Code::kInvalidUsage, "ranks disagree about the number of ranks: {} says {}, {} says {}", nameOf(hub),
                    hub.nRanks, nameOf(join), join.nRanks);
@@ -33,14 +36,20 @@ Status RankTable::admit(const Join& join) {
 }
 
 std::string RankTable::name(size_t rank) const {
-  return ranks_[rank] ? nameOf(*ranks_[rank]) : fmt::format("rank {}", rank);
+  if (ranks_[rank]) return nameOf(*ranks_[rank]);
+  return names_.empty() ? fmt::format("rank {}", rank) : names_[rank];
 }
 
 std::string RankTable::missing() const {
   std::vector<uint32_t> absent;
-  for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
-    if (!ranks_[rank]) absent.push_back(rank);
-  return fmt::format("{} of {} ranks missing: {}", absent.size(), ranks_.size(), rankRanges(absent));
+  std::string names;
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank]) continue;
+    absent.push_back(rank);
+    names += (names.empty() ? "" : ", ") + name(rank);
+  }
+  return fmt::format("{} of {} ranks missing: {}", absent.size(), ranks_.size(),
+                     names_.empty() ? rankRanges(absent) : names);
 }
 
 Roster RankTable::roster(uint64_t jobId, const JobSettings& settings) const {
@@ -54,7 +63,7 @@ Roster RankTable::roster(uint64_t jobId, const JobSettings& settings) const {
     if (fresh) roster.machines.push_back({{}, join.bytesPerSecond});
     Machine& machine = roster.machines[it->second];
     roster.ranks.push_back(
-        {join.hostId, join.hostName, join.pid, it->second, static_cast<uint32_t>(machine.ranks.size())});
+        {join.hostId, join.hostName, join.pid, it->second, static_cast<uint32_t>(machine.ranks.size()), join.standby});
     machine.ranks.push_back(rank);
   }
   return roster;

@@ -115,13 +115,11 @@ Registry& registry() {
 }  // namespace
 
 Result<Address> startRendezvous(const Env& env, const Key& key) {
-  Address address = BPS_TRY(selectInterfaces(env.socketIfname)).front().address;
-  address.setPort(0);
   const auto timeoutMs = static_cast<uint32_t>(env.timeout.value * 1000);
   const Credentials credentials{key, env.auth, timeoutMs};
-  UniqueFd socket = BPS_TRY(listenOn(address, env.portRange, AuthListener::kBacklog));
+  UniqueFd socket = BPS_TRY(listenOnFirst(env.socketIfname, env.portRange, AuthListener::kBacklog));
   AuthListener listener = BPS_TRY(AuthListener::create(std::move(socket), credentials, Purpose::kRendezvous, 0));
-  address = BPS_TRY(listener.address());
+  const Address address = BPS_TRY(listener.address());
   Doorbell bell = BPS_TRY(Doorbell::create());
   registry().add(std::make_unique<RendezvousServer>(std::move(listener), std::move(bell), address, timeoutMs));
   return address;

@@ -12,6 +12,8 @@ Roster sample() {
   roster.jobId = 42;
   roster.ranks = {
       {"a", "host1", 10, 0, 0}, {"b", "host2", 11, 1, 0}, {"b", "host2", 12, 1, 1}, {"a", "host1", 13, 0, 1}};
+  constexpr uint8_t kIp[] = {10, 1, 2, 3};
+  roster.ranks[1].standby = Address::of(kIp, 4567);
   roster.machines = {{{0, 3}, 1e9}, {{1, 2}, 0}};
   roster.servers = {{"cpu1:7700", 2e9}};
   roster.settings = {1 << 20, 1, 2, 10'000, 3, true};
@@ -24,7 +26,10 @@ TEST(Roster, RoundTrips) {
   const Blob bytes = encode(sample());
   Result<Roster> back = decodeRoster(bytes);
   ASSERT_TRUE(back.ok()) << back.error().message();
-  EXPECT_EQ(encode(std::move(back).value()), bytes);
+  const Roster roster = std::move(back).value();
+  EXPECT_EQ(encode(roster), bytes);
+  EXPECT_EQ(roster.ranks[1].standby.text(), "10.1.2.3:4567");
+  EXPECT_EQ(roster.ranks[2].standby.length(), 0U);
 }
 
 TEST(Roster, NamesItsEndpoints) {
@@ -65,7 +70,7 @@ TEST(Roster, RefusesOtherVersionsByNumber) {
   bytes[0] = 9;
   Result<Roster> back = decodeRoster(bytes);
   ASSERT_FALSE(back.ok());
-  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 5; rebuild one side");
+  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 6; rebuild one side");
 }
 
 TEST(Roster, MalformedBytesAreRefusedSafely) {

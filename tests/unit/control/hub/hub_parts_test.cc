@@ -46,6 +46,22 @@ TEST(RankTable, RefusesInconsistentRanks) {
   EXPECT_FALSE(table.complete());
 }
 
+TEST(RankTable, RefusesARankThatShrinksDifferently) {
+  const auto shrinking = [](uint32_t rank, const std::string& group, uint32_t nRanks = 3) {
+    Join join = joinOf(rank, nRanks, "a");
+    join.group = group;
+    return join;
+  };
+  RankTable table(shrinking(0, "0, 3"), {"rank 1 (x)", "rank 2 (y)", "rank 4 (z)"});
+  const Status refusal = table.admit(shrinking(1, "0", 4));
+  EXPECT_STREQ(refusal.message(),
+               "ranks shrink differently: rank 0 (a.name, pid 100) excludes 0, 3, rank 1 (a.name, pid 101) excludes 0");
+  EXPECT_FALSE(RankTable::isDisagreement(refusal)) << "only that rank fails, and it may try again";
+  EXPECT_EQ(table.missing(), "2 of 3 ranks missing: rank 2 (y), rank 4 (z)");
+  EXPECT_TRUE(table.admit(shrinking(1, "0, 3")).ok());
+  EXPECT_EQ(table.missing(), "1 of 3 ranks missing: rank 4 (z)");
+}
+
 // Returns a roster with one server and three ranks on two machines. Ranks 0 and 2 are on the first machine.
 Roster roster() {
   RankTable table(joinOf(0, 3, "a"));
