@@ -68,13 +68,13 @@ TEST_F(ServerRatesTest, ChangesAreTenSecondsApart) {
 
 TEST_F(ServerRatesTest, RecoveredServerRegainsItsRateAndNoMore) {
   factors_[1] = 0.1;
-  const auto first = within(3, {0, 0.9, 0.9, 0.9, 0.3});
+  const auto first = within(3, {0, 0.9, 0.9, 0.9, 0.2});
   ASSERT_TRUE(first);
-  EXPECT_NEAR(first->factor, 0.27, 1e-9);
-  const auto second = within(11, {0, 0.9, 0.9, 0.9, 0.3});
+  EXPECT_NEAR(first->factor, 0.405, 1e-9);
+  const auto second = within(11, {0, 0.9, 0.9, 0.9, 0.2});
   ASSERT_TRUE(second);
   EXPECT_EQ(second->factor, 1);
-  EXPECT_FALSE(within(60, {0, 0.9, 0.9, 0.9, 0.3}));
+  EXPECT_FALSE(within(60, {0, 0.9, 0.9, 0.9, 0.2}));
 }
 
 TEST_F(ServerRatesTest, RateDoesNotFallBelowTheMinimum) {
