@@ -137,6 +137,13 @@ class Network:
             f"cburst {burst} quantum 65536\n"
             f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {limit}\n"))
 
+    def change_rate(self, index, rate, link=0):
+        """Gives a link of a host another rate while packets flow."""
+        burst = self.burst or 16000
+        for name, device in ((self.host(index), f"eth{link}"), (self.bridge, f"p{index}-{link}")):
+            command("tc", "-n", name, "class", "change", "dev", device, "parent", "1:", "classid", "1:1", "htb", "rate",
+                    f"{rate}bit", "ceil", f"{rate}bit", "burst", str(burst), "cburst", str(burst), "quantum", "65536")
+
     def queue_bytes(self, rate):
         return max(LEAST_QUEUE, round(rate / 8 * self.queue_seconds))
 

@@ -97,6 +97,7 @@ bpsResult_t bpsCommSplit(bpsComm_t comm, int color, int key, bpsComm_t* newcomm,
   return apiGuard(__func__, [&] { return split(comm, color, key, newcomm, config); });
 }
 
+// NOLINTNEXTLINE(readability-function-size): the signature is NCCL's
 bpsResult_t bpsCommShrink(bpsComm_t comm, int* excludeRanksList, int excludeRanksCount, bpsComm_t* newcomm,
                           bpsConfig_t* config, int shrinkFlags) {
   return apiGuard(__func__, [&] {

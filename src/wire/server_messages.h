@@ -14,13 +14,14 @@ struct ServerEvent {
   enum class Kind : uint8_t {
     kLost = 1,  // the communicator goes on without this server; every rank takes part in a kRecovery
     // A change of the servers. There is one change at a time.
-    kJoining = 2,  // the server joins; the ranks reply kHandles
-    kHandles = 3,  // the server's handles for the receiver; the ranks connect, and reply kReady
-    kLeaving = 4,  // the server leaves; the ranks reply kReady
-    kNewRate = 5,  // the server has become slower or faster; the ranks reply kReady
-    kAt = 6,       // the change takes effect with this call; the ranks reply kDone
-    kEnd = 7,      // all ranks have replied kDone
-    kAborted = 8,  // the change does not take place
+    kJoining = 2,    // the server joins; the ranks reply kHandles
+    kHandles = 3,    // the server's handles for the receiver; the ranks connect, and reply kConnected
+    kConnected = 4,  // the server and all ranks are connected; the ranks reply kReady
+    kLeaving = 5,    // the server leaves; the ranks reply kReady
+    kNewRate = 6,    // the server has become slower or faster; the ranks reply kReady
+    kAt = 7,         // the change takes effect with this call; the ranks reply kDone
+    kEnd = 8,        // all ranks have replied kDone
+    kAborted = 9,    // the change does not take place
   };
   Kind kind = Kind::kLost;
   uint32_t server = 0;        // index into Roster::servers
@@ -35,10 +36,11 @@ struct ServerEvent {
 struct ServerReply {
   static constexpr MessageType kType = MessageType::kServerReply;
   enum class Kind : uint8_t {
-    kHandles = 1,  // the handles for the server; empty if the rank drives no rail
-    kReady = 2,    // the rank begins no call from `limit` on before it receives kAt or kAborted
-    kDone = 3,     // the change has taken effect on this rank, and nothing uses the old lane any more
-    kFailed = 4,   // the rank cannot connect with the server, for the reason in `text`
+    kHandles = 1,    // the handles for the server; empty if the rank drives no rail
+    kConnected = 2,  // the rank has its connections with the server, or needs none
+    kReady = 3,      // the rank begins no call from `limit` on before it receives kAt or kAborted
+    kDone = 4,       // the change has taken effect on this rank, and nothing uses the old lane any more
+    kFailed = 5,     // the rank cannot connect with the server, for the reason in `text`
   };
   Kind kind = Kind::kHandles;
   uint32_t change = 0;  // as in the ServerEvent

@@ -35,7 +35,11 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
     case Kind::kNewRate:
       return begin(event, callsBegun);
     case Kind::kHandles:
-      return connect(event, callsBegun);
+      return connect(event);
+    case Kind::kConnected:
+      if (!change_ || !change_->connected || change_->ready) return unexpected(event);
+      becomeReady(callsBegun);
+      return {};
     case Kind::kAt:
       return takeEffectAt(event, callsBegun);
     case Kind::kEnd:
@@ -73,10 +77,10 @@ Status ServerChange::begin(const ServerEvent& event, uint64_t callsBegun) {
   return {};
 }
 
-Status ServerChange::connect(const ServerEvent& event, uint64_t callsBegun) {
-  if (!change_ || !change_->joins() || change_->connects || change_->ready) return unexpected(event);
+Status ServerChange::connect(const ServerEvent& event) {
+  if (!change_ || !change_->joins() || change_->connects || change_->connected) return unexpected(event);
   if (change_->mesh == nullptr) {  // this rank uses no network, or has given up
-    becomeReady(callsBegun);
+    noteConnected();
     return {};
   }
   std::vector<Blob> handles(control_.roster().endpoints());
@@ -94,6 +98,11 @@ void ServerChange::giveUp(const std::string& why) {
   reply(ServerReply::Kind::kFailed, 0, {},
         fmt::format("{} cannot connect with {}: {}", roster.rankName(control_.rank()), roster.endpointName(endpoint()),
                     why));
+}
+
+void ServerChange::noteConnected() {
+  change_->connected = true;
+  reply(ServerReply::Kind::kConnected);
 }
 
 void ServerChange::becomeReady(uint64_t callsBegun) {
@@ -117,7 +126,7 @@ bool ServerChange::mayBegin(uint64_t call) const {
 
 Result<bool> ServerChange::step(uint64_t callsBegun) {
   if (!change_ || change_->done) return false;
-  if (connecting()) return stepMesh(callsBegun);
+  if (connecting()) return stepMesh();
   if (!change_->firstCall || callsBegun < *change_->firstCall) return false;
   if (plane_ != nullptr && change_->changesLane()) {
     if (!plane_->canChangeLane(endpoint())) return false;
@@ -130,7 +139,7 @@ Result<bool> ServerChange::step(uint64_t callsBegun) {
   return true;
 }
 
-Result<bool> ServerChange::stepMesh(uint64_t callsBegun) {
+Result<bool> ServerChange::stepMesh() {
   if (!nextMeshStep_.passed()) return false;
   nextMeshStep_ = Deadline::in(kMeshInterval);
   Result<Progress> progress = change_->mesh->step();
@@ -150,7 +159,7 @@ Result<bool> ServerChange::stepMesh(uint64_t callsBegun) {
     if (watched.ok()) watched = waiter_.add(comm);
   });
   BPS_TRY(std::move(watched));
-  becomeReady(callsBegun);
+  noteConnected();
   return true;
 }
 

@@ -1,8 +1,9 @@
 // ServerChange: lets a server join, leave or get another rate while the calls of a communicator go on. It carries out,
-// on this rank, what ServerEvent (src/wire/control_messages.h) requires; the hub has one change at a time
-// (src/control/hub/ server_changes.h). Only the holder of the progress lock uses a ServerChange.
+// on this rank, what ServerEvent (src/wire/server_messages.h) requires; the hub has one change at a time
+// (src/control/servers/server_changes.h). Only the holder of the progress lock uses a ServerChange.
 //
-//   join:   kJoining -> listens -> kHandles -> connects -> ready -> kAt -> the new lane takes its place -> done -> kEnd
+//   join:   kJoining -> listens -> kHandles -> connects -> kConnected -> ready -> kAt -> the new lane takes its place
+//           -> done -> kEnd
 //   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd -> the lane ends
 //   rate:   kNewRate -> ready -> kAt -> done -> kEnd
 //
@@ -57,7 +58,7 @@ class ServerChange {
     uint32_t server, number;
     double bytesPerSecond, rateFactor;
     std::unique_ptr<net::Mesh> mesh;  // until the connections exist
-    bool connects = false;
+    bool connects = false, connected = false;
     Deadline deadline = Deadline::never();  // for the connections
     bool ready = false, done = false;       // this rank has replied
     bool lost = false;                      // the server is lost, so its lane is replaced (recovery.h)
@@ -65,13 +66,14 @@ class ServerChange {
   };
   size_t endpoint() const { return control_.roster().machines.size() + change_->server; }
   Status begin(const ServerEvent& event, uint64_t callsBegun);
-  Status connect(const ServerEvent& event, uint64_t callsBegun);
+  Status connect(const ServerEvent& event);
   Status takeEffectAt(const ServerEvent& event, uint64_t callsBegun);
   Status onEnd();
   void end();
+  void noteConnected();
   void becomeReady(uint64_t callsBegun);
   void giveUp(const std::string& why);
-  Result<bool> stepMesh(uint64_t callsBegun);
+  Result<bool> stepMesh();
   void reply(ServerReply::Kind kind, uint64_t limit = 0, Blob handles = {}, std::string text = {}) const;
   void log(const std::string& text) const;
 

@@ -13,7 +13,7 @@ constexpr size_t kListChars = 1000;  // the length of a text in a message is lim
 
 // Returns the excluded ranks as text. A long text ends with a checksum instead of the last ranks.
 std::string groupName(const std::vector<uint32_t>& excluded) {
-  const std::string list = rankRanges(excluded);
+  std::string list = rankRanges(excluded);
   if (list.size() <= kListChars) return list;
   return fmt::format("{}... (checksum {:08x})", list.substr(0, kListChars), crc32c(list.data(), list.size()));
 }

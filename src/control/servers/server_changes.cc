@@ -222,7 +222,7 @@ Status ServerChanges::handle(const Frame& frame) {
   }
   ControlOpInput input = BPS_TRY(decodeFrom<ControlOpInput>(link, frame));
   const bool handles = change_.step == Step::kHandles && !change_.handles && input.kind == ControlOp::kExchange;
-  const bool connected = change_.step == Step::kReady && !change_.connected && input.kind == ControlOp::kBarrier;
+  const bool connected = change_.step == Step::kConnecting && !change_.connected && input.kind == ControlOp::kBarrier;
   const size_t expected = handles ? roster_.rails() * roster_.endpoints() : 0;
   const auto tooLong = [](const Blob& blob) { return blob.size() > kMaxItemBytes; };
   if ((!handles && !connected) || input.number != 0 || input.blobs.size() != expected ||
@@ -236,9 +236,10 @@ Status ServerChanges::handle(const Frame& frame) {
 
 Status ServerChanges::onReply(size_t rank, ServerReply reply) {
   using Kind = ServerReply::Kind;
-  const Kind due = change_.step == Step::kHandles ? Kind::kHandles
-                   : change_.step == Step::kReady ? Kind::kReady
-                                                  : Kind::kDone;
+  const Kind due = change_.step == Step::kHandles      ? Kind::kHandles
+                   : change_.step == Step::kConnecting ? Kind::kConnected
+                   : change_.step == Step::kReady      ? Kind::kReady
+                                                       : Kind::kDone;
   const bool announced = changing() && change_.step != Step::kOpening && reply.change == change_.number;
   if (!announced && reply.change <= changes_) return {};  // the reply has crossed with kAborted
   if (announced && reply.kind == Kind::kFailed && change_.joins() && change_.step != Step::kDone) {
@@ -265,9 +266,11 @@ void ServerChanges::advance() {
     case Step::kHandles:
       if (change_.handles) distributeHandles();
       return;
-    case Step::kReady:
-      if (change_.connected || !change_.joins()) takeEffect();
+    case Step::kConnecting:
+      if (change_.connected) beginStep(Step::kReady, ServerEvent::Kind::kConnected);
       return;
+    case Step::kReady:
+      return takeEffect();
     case Step::kDone:
       return finish();
     default:
@@ -284,7 +287,7 @@ void ServerChanges::distributeHandles() {
                                                  : Blob());
   change_.link->send(result);
   const std::vector<Blob> handles = *std::move(change_.handles);
-  change_.step = Step::kReady;
+  change_.step = Step::kConnecting;
   change_.deadline = Deadline::in(milliseconds(roster_.settings.timeoutMs) / 2);
   change_.replies = std::vector<std::optional<ServerReply>>(roster_.ranks.size());
   for (size_t rank = 0; rank < roster_.ranks.size(); ++rank) {

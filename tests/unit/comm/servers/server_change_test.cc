@@ -52,6 +52,9 @@ class ServerChangeTest : public testing::Test {
     EXPECT_EQ(handle(Kind::kJoining, kAbsent, callsBegun), "");
     expectReply(Reply::kHandles);
     EXPECT_EQ(handle(Kind::kHandles, kAbsent, callsBegun), "");
+    expectReply(Reply::kConnected);
+    EXPECT_TRUE(change_->mayBegin(callsBegun)) << "another rank may still be connecting";
+    EXPECT_EQ(handle(Kind::kConnected, kAbsent, callsBegun), "");
     expectReply(Reply::kReady, callsBegun);
   }
 
@@ -130,15 +133,19 @@ TEST_F(ServerChangeTest, EventsInAWrongOrderAreFailures) {
     const auto expectWrong = [&](Kind kind, uint32_t server, uint64_t call = 0) {
       EXPECT_NE(handle(kind, server, 5, call).find(wrong), std::string::npos) << static_cast<int>(kind);
     };
-    for (const Kind kind : {Kind::kHandles, Kind::kAt, Kind::kEnd, Kind::kAborted, Kind::kLost})
+    for (const Kind kind : {Kind::kHandles, Kind::kConnected, Kind::kAt, Kind::kEnd, Kind::kAborted, Kind::kLost})
       expectWrong(kind, kPresent);
     expectWrong(Kind::kJoining, 2);
     EXPECT_EQ(handle(Kind::kJoining, kAbsent, 5), "");
     expectReply(Reply::kHandles);
-    for (const Kind kind : {Kind::kJoining, Kind::kLeaving, Kind::kAt, Kind::kEnd}) expectWrong(kind, kAbsent);
+    for (const Kind kind : {Kind::kJoining, Kind::kLeaving, Kind::kConnected, Kind::kAt, Kind::kEnd})
+      expectWrong(kind, kAbsent);
     EXPECT_EQ(handle(Kind::kHandles, kAbsent, 5), "");
+    expectReply(Reply::kConnected);
+    for (const Kind kind : {Kind::kHandles, Kind::kAt, Kind::kEnd}) expectWrong(kind, kAbsent);
+    EXPECT_EQ(handle(Kind::kConnected, kAbsent, 5), "");
     expectReply(Reply::kReady, 5);
-    for (const Kind kind : {Kind::kHandles, Kind::kEnd}) expectWrong(kind, kAbsent);
+    for (const Kind kind : {Kind::kHandles, Kind::kConnected, Kind::kEnd}) expectWrong(kind, kAbsent);
     expectWrong(Kind::kAt, kAbsent, 4);  // this rank has begun the call
     EXPECT_EQ(handle(Kind::kAt, kAbsent, 5, 6), "");
     for (const Kind kind : {Kind::kAt, Kind::kAborted, Kind::kEnd}) expectWrong(kind, kAbsent);

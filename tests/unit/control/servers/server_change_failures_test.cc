@@ -10,7 +10,7 @@ TEST_F(ServerChangesTest, ARankThatLeavesEndsAChangeAndNoneBeginsAfterwards) {
   expectEvent(Event::kJoining, 0);
   replyAll(Reply::kHandles);
   expectEvent(Event::kHandles, 0);
-  reply(0, Reply::kReady, 1);
+  reply(0, Reply::kConnected);
   cluster_->plane(2).leave(soon());
   for (size_t rank = 0; rank < 2; ++rank) {
     const ServerEvent event = (*cluster_)[rank].failures.waitForChange();
@@ -48,6 +48,7 @@ TEST_F(ServerChangesTest, TheHubEndsAChangeBeforeItLeaves) {
   expectEvent(Event::kJoining, 1);
   replyAll(Reply::kHandles);
   expectEvent(Event::kHandles, 1);
+  connectAll(1);
   reply(1, Reply::kReady, 1);
   std::thread hub([&] { cluster_->plane(0).leave(soon()); });
   const ServerEvent event = (*cluster_)[1].failures.waitForChange();
@@ -93,9 +94,11 @@ TEST_F(ServerChangesTest, RepliesToAnEarlierChangeAreIgnored) {
   reply(0, Reply::kFailed, 0, "no memory");
   reply(1, Reply::kFailed, 0, "no memory");
   expectEvent(Event::kAborted, 0);
-  for (const Reply kind : {Reply::kHandles, Reply::kReady, Reply::kDone, Reply::kFailed}) reply(2, kind);
+  for (const Reply kind : {Reply::kHandles, Reply::kConnected, Reply::kReady, Reply::kDone, Reply::kFailed})
+    reply(2, kind);
   expectJoins(0);
-  for (const Reply kind : {Reply::kHandles, Reply::kReady, Reply::kDone, Reply::kFailed}) reply(2, kind);
+  for (const Reply kind : {Reply::kHandles, Reply::kConnected, Reply::kReady, Reply::kDone, Reply::kFailed})
+    reply(2, kind);
   cluster_->each([](uint32_t, ControlPlane& plane) { EXPECT_TRUE(plane.barrier(soon()).ok()); });
   expectFine();
   cluster_->leave();
@@ -125,6 +128,23 @@ TEST_F(ServerChangesTest, AReplyToAnotherStepIsBlamed) {
   expectBlamed();
 }
 
+// The ranks that are connected go on with their calls until the last one is.
+TEST_F(ServerChangesTest, NoRankStopsBeforeAllAreConnected) {
+  start({1});
+  run(0);
+  expectEvent(Event::kJoining, 0);
+  replyAll(Reply::kHandles);
+  expectEvent(Event::kHandles, 0);
+  reply(0, Reply::kConnected);
+  reply(1, Reply::kConnected);
+  expectNoEvent(.3);
+  reply(2, Reply::kConnected);
+  expectEvent(Event::kConnected, 0);
+  completeChange(0);
+  expectFine();
+  cluster_->leave();
+}
+
 TEST_F(ServerChangesTest, HandlesThatAreTooLongAreBlamed) {
   start({1});
   run(0);
@@ -148,6 +168,7 @@ TEST_F(ServerChangesTest, AFailureAfterTheChangeHasTakenEffectIsBlamed) {
   expectEvent(Event::kJoining, 0);
   replyAll(Reply::kHandles);
   expectEvent(Event::kHandles, 0);
+  connectAll(0);
   replyAll(Reply::kReady);
   expectEvent(Event::kAt, 0);
   reply(2, Reply::kFailed, 0, "no");

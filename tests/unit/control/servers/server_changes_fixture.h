@@ -79,7 +79,12 @@ class ServerChangesTest : public testing::Test {
   void completeJoin(uint32_t server) {
     replyAll(Reply::kHandles);
     expectEvent(Event::kHandles, server);
+    connectAll(server);
     completeChange(server);
+  }
+  void connectAll(uint32_t server) {
+    replyAll(Reply::kConnected);
+    expectEvent(Event::kConnected, server);
   }
   // The steps from kReady on.
   void completeChange(uint32_t server) {

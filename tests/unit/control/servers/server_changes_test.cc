@@ -20,6 +20,7 @@ TEST_F(ServerChangesTest, AServerThatWasAbsentAtTheStartJoins) {
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(jobs[0].spec.endpoint, kRanks);
   EXPECT_EQ(jobs[0].spec.roster.presentServers(), 2U);
+  connectAll(0);
   completeChange(0);
   EXPECT_EQ(runner(0).jobs()[0].received, (std::vector<Blob>{{0, 9}, {1, 9}, {2, 9}, {}, {}}));
   expectFine();
@@ -37,6 +38,7 @@ TEST_F(ServerChangesTest, AServerIsNotDialedAgainWhileItJoins) {
   replyAll(Reply::kHandles);
   expectEvent(Event::kHandles, 0);
   expectNoEvent(.7);
+  connectAll(0);
   completeChange(0);
   cluster_->leave();
   const std::string log = testing::internal::GetCapturedStderr();
@@ -178,7 +180,7 @@ TEST_F(ServerChangesTest, AServerThatDiesWhileItJoinsOnlyEndsTheChange) {
   replyAll(Reply::kHandles);
   runner(0).neverConnect();
   expectEvent(Event::kHandles, 0);
-  replyAll(Reply::kReady);
+  replyAll(Reply::kConnected);
   expectNoEvent(.2);
   servers_[0].reset();
   expectEvent(Event::kAborted, 0);
@@ -206,6 +208,7 @@ TEST_F(ServerChangesTest, ARankThatDoesNotReplyInTimeIsNamedAndTheChangeEnds) {
   expectEvent(Event::kJoining, 0);
   replyAll(Reply::kHandles);
   expectEvent(Event::kHandles, 0);
+  connectAll(0);
   reply(0, Reply::kReady, 1);
   reply(2, Reply::kReady, 1);
   const ServerEvent aborted = expectEvent(Event::kAborted, 0);
@@ -235,6 +238,7 @@ TEST_F(ServerChangesTest, AServerIsLostAfterItsChangeHasTakenEffect) {
   expectEvent(Event::kJoining, 1);
   replyAll(Reply::kHandles);
   expectEvent(Event::kHandles, 1);
+  connectAll(1);
   replyAll(Reply::kReady);
   expectEvent(Event::kAt, 1);
   reply(0, Reply::kDone);
