@@ -82,11 +82,15 @@ std::string describeCommunicator(const CommunicatorFacts& facts) {
   Json json;
   json["ranks"] = roster.ranks.size();
   json["machines"] = roster.machines.size();
-  json["servers"] = roster.servers.size();
+  json["servers"] = roster.presentServers();
   json["serverNames"] = Json::array();
-  for (const ServerEntry& server : roster.servers) json["serverNames"].push_back(server.name);
+  json["shares"] = {{"workers", session.plan.shares.workers}, {"servers", Json::array()}};
+  for (size_t server = 0; server < roster.servers.size(); ++server) {
+    if (!roster.servers[server].present) continue;
+    json["serverNames"].push_back(roster.serverName(server));
+    json["shares"]["servers"].push_back(session.plan.shares.servers[server]);
+  }
   json["transport"] = facts.progressThread.transport();
-  json["shares"] = {{"workers", session.plan.shares.workers}, {"servers", session.plan.shares.servers}};
   json["chunkBytes"] = limits.targetChunkBytes;
   json["exchangeBytes"] = limits.exchangeChunkBytes > 0 ? limits.exchangeBytes : 0;
   json["singleOwnerBytes"] = limits.singleOwnerBytes;
@@ -111,7 +115,7 @@ void logStart(const CommunicatorFacts& facts) {
   const std::string& transport = facts.progressThread.transport();
   logInfo(Subsystem::kInit,
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of at most {} bytes", rank,
-          roster.ranks.size(), roster.machines.size(), roster.servers.size(),
+          roster.ranks.size(), roster.machines.size(), roster.presentServers(),
           transport.empty() ? "none needed" : transport, reduceTarget(), facts.tuning.limits.targetChunkBytes);
   if (const NetworkCosts& costs = facts.tuning.costs; costs.rate > 0 && rank == 0)
     logInfo(Subsystem::kInit,
