@@ -18,7 +18,8 @@ constexpr double kK = 1024, kM = kK * 1024, kG = kM * 1024;
 
 const EnvVar kEnvTable[] = {
     {"BPS_SERVERS", &Env::servers, "", "host:port[,host:port...] or @file", 0, 0,
-     "Summation servers. A file has one server per line. bps looks at the file every second: added servers join, removed "
+     "Summation servers. A file has one server per line. bps looks at the file every second: added servers join, "
+     "removed "
      "ones leave. Replace the file by a rename. Unset: no servers; the workers sum."},
     {"BPS_DISABLE", &Env::disable, "", "0 or 1", 0, 0,
      "1: the preload library passes every call to NCCL unchanged, whatever the other variables say."},

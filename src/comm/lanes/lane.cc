@@ -9,12 +9,6 @@
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
-namespace {
-
-// In shorter calls, few rounds wait for a slow owner.
-constexpr size_t kManyRounds = 8;
-
-}  // namespace
 
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "the CPU of this machine sums the chunk"};
@@ -48,8 +42,7 @@ Status RemoteLane::admit() {
   BPS_TRY(postAnswerReceives(flight));
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
-  if (!times_.busy.since && flight.chunk.call->rounds >= kManyRounds)
-    times_.busy.since = std::chrono::steady_clock::now();
+  if (!times_.busy.since && flight.chunk.call->hasManyRounds()) times_.busy.since = std::chrono::steady_clock::now();
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++count_.admitted;

@@ -1,5 +1,9 @@
 #include "src/comm/servers/server_membership.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "cpu_reduce/reduce.h"
 #include "src/base/log.h"
 
 namespace bps {
@@ -12,18 +16,31 @@ Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& 
   } else {
     BPS_TRY(change_.handle(event, calls.begun));
   }
+  using Kind = ServerEvent::Kind;
+  if (event.kind == Kind::kLost || event.kind == Kind::kAt) rates_.noteNewShares();
   events_.handled();
   return event;
 }
 
-void ServerMembership::checkRates() {
+void ServerMembership::noteCall(const Collective& call) {
   if (control_.rank() != 0 || plane_ == nullptr) return;
+  const auto now = Deadline::Clock::now();
+  const auto start = std::max(call.admitted, std::exchange(lastCallEnd_, now));
+  rates_.noteCall(call.call.elementsMoved() * elementBytes(static_cast<DataType>(call.call.type)), now - start);
+  if (rates_.due()) checkRates(now);
+}
+
+void ServerMembership::checkRates(Deadline::Clock::time_point now) {
   const std::vector<double> factors = weights_.factors();
-  const std::optional<ServerRates::NewRate> rate = rates_.check(plane_->busyTimes(), factors, Deadline::Clock::now());
+  const std::optional<ServerRates::NewRate> rate = rates_.check(plane_->busyTimes(), factors, now);
   if (!rate) return;
-  logWarn(Subsystem::kColl, "{} is {} than its share requires; from now on it gets the share of {:.0f} % of its rate",
-          control_.roster().endpointName(control_.roster().machines.size() + rate->server),
-          rate->factor < factors[rate->server] ? "slower" : "faster", 100 * rate->factor);
+  const std::string name = control_.roster().endpointName(control_.roster().machines.size() + rate->server);
+  if (rate->factor < factors[rate->server])
+    logWarn(Subsystem::kColl, "{} is too slow for its share; from now on it gets the share of {:.0f} % of its rate",
+            name, 100 * rate->factor);
+  else
+    logInfo(Subsystem::kColl, "{} may have become faster; from now on it gets the share of {:.0f} % of its rate", name,
+            100 * rate->factor);
   control_.proposeRate(rate->server, rate->factor);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "src/comm/call/collective.h"
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/servers/server_change.h"
 #include "src/comm/servers/server_events.h"
@@ -26,7 +27,7 @@ class ServerMembership {
         weights_(control.roster()),
         recovery_(control, depth, weights_, plane, waiter),
         change_(control, weights_, plane, waiter),
-        rates_(control.roster().machines.size()) {}
+        rates_(control.roster().machines.size(), control.roster().servers.size()) {}
 
   bool eventsPending() const { return events_.pending(); }
   // Handles the oldest pending event and returns it. May block for a few round trips between the ranks if a server is
@@ -40,10 +41,12 @@ class ServerMembership {
   bool connecting() const { return change_.connecting(); }
   // Gives the cutter the weights for the call that begins next.
   Status beforeCall(uint64_t call, Cutter& cutter) { return weights_.beforeCall(call, cutter); }
-  // Rank 0 proposes another rate if a server has become slower or faster. Call this function often.
-  void checkRates();
+  // A call with many rounds has ended. Rank 0 proposes another rate if a server has become slower or may be faster.
+  void noteCall(const Collective& call);
 
  private:
+  void checkRates(Deadline::Clock::time_point now);
+
   ServerEvents& events_;
   ControlPlane& control_;
   DataPlane* const plane_;
@@ -51,6 +54,7 @@ class ServerMembership {
   ServerRecovery recovery_;
   ServerChange change_;
   ServerRates rates_;
+  Deadline::Clock::time_point lastCallEnd_{};
 };
 
 }  // namespace bps

@@ -6,9 +6,9 @@
 namespace bps {
 namespace {
 
-constexpr double kMargin = 0.9;   // of the rate that the busy times suggest: they include the latency of the network
+constexpr double kMargin =
+    0.95;  // of the rate that the times suggest: too large a share costs more than too small a one
 constexpr double kNominal = 0.8;  // a rate above this becomes the nominal rate
-constexpr double kMinLoad = 0.3;  // of a period; if no lane is busy for this long, the ratios say little
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -20,27 +20,31 @@ double median(std::vector<double> values) {
 
 std::optional<ServerRates::NewRate> ServerRates::check(std::vector<Duration> busy, const std::vector<double>& factors,
                                                        TimePoint now) {
-  if (now - lastCheck_ < kPeriod) return {};
-  std::vector<double> ratios = ratiosSinceLast(std::move(busy), now - std::exchange(lastCheck_, now));
-  std::optional<NewRate> found;
-  if (now - lastChange_ >= kPause) found = judge(ratios, factors);
-  if (found) {
-    lastChange_ = now;
-    ratios.clear();  // they belong to the old share
+  const Calls calls = std::exchange(calls_, {});
+  const std::vector<double> ratios = ratiosSinceLast(std::move(busy));
+  if (std::exchange(skip_, false)) return {};
+  const double secondsPerByte = calls.seconds / calls.bytes;
+  fastest_ = std::min(fastest_, secondsPerByte);
+  for (size_t server = 0; server < servers_.size(); ++server) {
+    double& slow = servers_[server].slowSeconds;
+    slow = ratios[server] > kSlow ? slow + calls.seconds : 0;
   }
-  previous_ = std::move(ratios);
+  if (now < nextChange_) return {};
+  const std::optional<NewRate> found = judge(secondsPerByte, ratios, factors, now);
+  if (!found) return {};
+  nextChange_ = now + std::chrono::duration_cast<Deadline::Clock::duration>(kPause);
+  for (Server& server : servers_) server.slowSeconds = 0;
   return found;
 }
 
 // Returns, for every server, the busy time of its lane divided by the median of the other lanes' busy times. The ratio
-// is 1 if it is unknown. Returns nothing if the lanes were hardly busy. Lanes without a share do not count.
-std::vector<double> ServerRates::ratiosSinceLast(std::vector<Duration> busy, Duration elapsed) {
+// is 1 if it is unknown. Lanes without a share do not count.
+std::vector<double> ServerRates::ratiosSinceLast(std::vector<Duration> busy) {
   last_.resize(busy.size());
   std::vector<double> times;
   for (size_t endpoint = 0; endpoint < busy.size(); ++endpoint)
     times.push_back((busy[endpoint] - last_[endpoint]).count());
   last_ = std::move(busy);
-  if (*std::max_element(times.begin(), times.end()) < kMinLoad * elapsed.count()) return {};
   std::vector<double> ratios;
   for (size_t endpoint = machines_; endpoint < times.size(); ++endpoint) {
     std::vector<double> others;
@@ -52,15 +56,40 @@ std::vector<double> ServerRates::ratiosSinceLast(std::vector<Duration> busy, Dur
   return ratios;
 }
 
-// A ratio counts if two measurements in succession are beyond the same limit.
-std::optional<ServerRates::NewRate> ServerRates::judge(const std::vector<double>& ratios,
-                                                       const std::vector<double>& factors) const {
-  for (size_t server = 0; server < ratios.size() && server < previous_.size(); ++server) {
-    const double least = std::min(ratios[server], previous_[server]),
-                 most = std::max(ratios[server], previous_[server]);
-    const bool slow = least > kSlow && factors[server] > kMinRate;
-    if (!slow && (most >= kFast || factors[server] >= 1)) continue;
-    const double factor = std::clamp(kMargin * factors[server] / (slow ? least : most), kMinRate, 1.0);
+std::optional<ServerRates::NewRate> ServerRates::judge(double secondsPerByte, const std::vector<double>& ratios,
+                                                       const std::vector<double>& factors, TimePoint now) {
+  if (const std::optional<NewRate> lowered = judgeRaised(secondsPerByte, now)) return lowered;
+  for (size_t server = 0; server < servers_.size(); ++server) {
+    if (servers_[server].slowSeconds < kEvidence || factors[server] <= kMinRate) continue;
+    servers_[server].nextTry = now + std::chrono::duration_cast<Deadline::Clock::duration>(servers_[server].wait);
+    const double slower = std::max(ratios[server], secondsPerByte / fastest_);
+    return NewRate{server, std::max(kMinRate, kMargin * factors[server] / slower)};
+  }
+  return raise(secondsPerByte, factors, now);
+}
+
+// Lowers the rate that was raised last if the calls have become slower.
+std::optional<ServerRates::NewRate> ServerRates::judgeRaised(double secondsPerByte, TimePoint now) {
+  if (!raised_) return {};
+  const Raised raised = *std::exchange(raised_, std::nullopt);
+  Server& server = servers_[raised.server];
+  if (secondsPerByte <= kWorse * raised.secondsPerByte) {
+    server.step = kStep;
+    server.wait = kFirstTry;
+    return {};
+  }
+  server.step = kFirstStep;
+  server.wait = std::min(2 * server.wait, kMaxTry);
+  server.nextTry = now + std::chrono::duration_cast<Deadline::Clock::duration>(server.wait);
+  return NewRate{raised.server, raised.from};
+}
+
+std::optional<ServerRates::NewRate> ServerRates::raise(double secondsPerByte, const std::vector<double>& factors,
+                                                       TimePoint now) {
+  for (size_t server = 0; server < servers_.size(); ++server) {
+    if (factors[server] >= 1 || now < servers_[server].nextTry) continue;
+    raised_ = Raised{server, factors[server], secondsPerByte};
+    const double factor = servers_[server].step * factors[server];
     return NewRate{server, factor < kNominal ? factor : 1};
   }
   return {};

@@ -120,7 +120,7 @@ TEST_F(ShrinkApiTest, WorksInGroupsAndWithoutBlocking) {
   ASSERT_EQ(bpsGroupEnd(), bpsSuccess) << bpsGetLastError(nullptr);
   onThreads({1, 2}, [&](int rank) {
     expectSum(smaller_[rank], rank, 6);
-    ASSERT_EQ(bpsCommAbort(smaller_[rank]), bpsSuccess);
+    ASSERT_EQ(bpsCommDestroy(smaller_[rank]), bpsSuccess);
     bpsConfig_t config = BPS_CONFIG_INITIALIZER;
     config.blocking = 0;
     ASSERT_EQ(shrink(rank, {0, 3}, BPS_SHRINK_DEFAULT, &config), bpsInProgress);
