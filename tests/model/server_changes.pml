@@ -56,7 +56,8 @@
 #define ALL_CALLS 255
 
 // ServerEvent::Kind, ServerReply::Kind and ServerChanges::Step
-mtype = {kNone, kLost, kJoining, kHandles, kLeaving, kAt, kEnd, kAborted, kReady, kDone, kFailed};
+mtype = {kNone, kLost, kJoining, kHandles, kConnecting, kConnected, kLeaving, kAt, kEnd, kAborted, kReady, kDone,
+         kFailed};
 
 // The states of a lane on one rank: not connected; to a server; between the item of a kRecovery and its result; a
 // SubstituteLane.
@@ -77,6 +78,11 @@ mtype = {kNone, kLost, kJoining, kHandles, kLeaving, kAt, kEnd, kAborted, kReady
 #define kServerIsLostDuringRecovery 9
 #define kNewLaneReplacesSubstitute 10
 #define kReplyCrossesAborted 11
+#define kConnectedRankBeginsCall 12
+#define kServerIsLostWhenAnotherIsConnected 13
+#define kReadyRepliesDifferInLimit 14
+#define kConnectedServerIsAborted 15
+#define kReadyCrossesAborted 16
 #ifdef REACH
 #define ESSENTIAL(situation, condition) assert(situation != REACH || !(condition))
 #else
@@ -104,7 +110,7 @@ typedef Rank {
   byte changesAt;          // ServerWeights: bit c is set if a change begins with call c
   bool cutter[SERVERS];    // the weights that the cutter has
   // ServerChange::Change
-  bool changing, joins, connects, ready, done, lost;
+  bool changing, joins, connects, connected, ready, done, lost;
   unsigned server : 1;
   unsigned number : 3;
   unsigned firstCall : 3;
@@ -216,12 +222,15 @@ inline onReply(replied, limit) {
   if
   :: !announced -> // the reply has crossed with kAborted
     ESSENTIAL(kReplyCrossesAborted, true);
+    ESSENTIAL(kReadyCrossesAborted, replied == kReady);
     assert(R[me].number <= changeNumber)
 #if FAILURES > 0
   :: announced && replied == kFailed && step != kDone -> abortChange()
 #endif
   :: announced && replied != kFailed ->
-    assert(step == replied && (changeReplied & (1 << me)) == 0);
+    assert(replied == (step == kConnecting -> kConnected : step) && (changeReplied & (1 << me)) == 0);
+    ESSENTIAL(kReadyRepliesDifferInLimit, replied == kReady && changeJoins && changeReplied != 0 &&
+                                          limit != changeCall);
     changeReplied = changeReplied | (1 << me);
     changeCall = (limit > changeCall -> limit : changeCall);
     if
@@ -231,6 +240,12 @@ inline onReply(replied, limit) {
   fi;
   announced = false
 }
+
+#ifdef MUTATION_CONNECTED_BEFORE_ALL_RANKS
+#define ALL_CONNECTED (changeReplied != 0)
+#else
+#define ALL_CONNECTED (changeReplied == ALL_RANKS)
+#endif
 
 active proctype hub() {
   d_step {
@@ -253,8 +268,9 @@ active proctype hub() {
       beginStep(kHandles, kJoining, changeNumber)
     }
   :: atomic { // distributeHandles()
-      step == kHandles && changeReplied == ALL_RANKS -> beginStep(kReady, kHandles, SERVERS + joinsBegun - 1)
+      step == kHandles && changeReplied == ALL_RANKS -> beginStep(kConnecting, kHandles, SERVERS + joinsBegun - 1)
     }
+  :: atomic { step == kConnecting && ALL_CONNECTED -> beginStep(kReady, kConnected, 0) }
 #endif
 #if LEAVES > 0
   :: atomic {
@@ -272,7 +288,11 @@ active proctype hub() {
   :: atomic { step == kReady && changeReplied == ALL_RANKS -> takeEffect() }
 #endif
 #if ABORTS > 0
-  :: atomic { (step == kHandles || step == kReady) && aborts < ABORTS -> aborts++; abortChange() }
+  :: atomic {
+      (step == kHandles || step == kConnecting || step == kReady) && aborts < ABORTS ->
+      aborts++;
+      abortChange()
+    }
 #endif
   :: atomic { open == 0 && step == kNone -> over = true; break }
   od
@@ -355,6 +375,7 @@ inline beginCall() {
   :: else
   fi;
   ESSENTIAL(kNoServerIsLeft, !R[me].cutter[0] && !R[me].cutter[1]);
+  ESSENTIAL(kConnectedRankBeginsCall, R[me].connected && !R[me].ready);
   submit(0);
   submit(1);
   if
@@ -369,6 +390,7 @@ inline endChange() {
   R[me].changing = false;
   R[me].joins = false;
   R[me].connects = false;
+  R[me].connected = false;
   R[me].handles = 0;
   R[me].ready = false;
   R[me].done = false;
@@ -393,6 +415,16 @@ inline handleJoining() {
   fi
 }
 
+inline handleConnected() {
+  assert(R[me].changing && R[me].server == server && R[me].connected && !R[me].ready);
+  R[me].ready = true;
+#ifdef MUTATION_LIMIT_WITH_CONNECTED
+  onReply(kReady, 0)
+#else
+  onReply(kReady, R[me].begun)
+#endif
+}
+
 inline handleLeaving() {
   assert(!R[me].changing && !R[me].left[server]);
   R[me].changing = true;
@@ -403,7 +435,8 @@ inline handleLeaving() {
 }
 
 inline takeEffectAt() {
-  assert(R[me].changing && R[me].server == server && R[me].ready && R[me].firstCall == NONE);
+  assert(R[me].changing && R[me].server == server && R[me].ready && R[me].firstCall == NONE &&
+         number >= R[me].begun);
   ESSENTIAL(kFirstCallIsAboveLimit, number > R[me].begun);
   R[me].firstCall = number;
   addWeights(number, server, R[me].joins);
@@ -451,7 +484,7 @@ inline endLane() {
               R[me].joins && R[me].done && R[OTHER(1)].begun > R[me].firstCall && !R[OTHER(2)].done);
     ESSENTIAL(kLeavingServerIsLostAfterDone, !R[me].joins && R[me].done && !R[OTHER(1)].done);
     R[me].lost = true
-  :: else
+  :: else -> ESSENTIAL(kServerIsLostWhenAnotherIsConnected, R[me].connected && !R[me].ready)
   fi;
   i = (R[me].next != NONE && R[me].server == server -> R[me].next : R[me].lanes[server]); // newestLane()
   assert(i != NONE && LANE(me, i).state == kRemote);
@@ -524,9 +557,10 @@ inline handleEvent() {
 #if JOINS > 0
   :: kind == kJoining -> handleJoining()
   :: kind == kHandles ->
-    assert(R[me].changing && R[me].server == server && R[me].joins && !R[me].connects && !R[me].ready);
+    assert(R[me].changing && R[me].server == server && R[me].joins && !R[me].connects && !R[me].connected);
     R[me].connects = true;
     R[me].handles = number
+  :: kind == kConnected -> handleConnected()
 #endif
 #if LEAVES > 0
   :: kind == kLeaving -> handleLeaving()
@@ -538,6 +572,7 @@ inline handleEvent() {
 #if ABORTS + FAILURES + LEAVES > 0
   :: kind == kAborted ->
     assert(R[me].changing && R[me].server == server && R[me].firstCall == NONE);
+    ESSENTIAL(kConnectedServerIsAborted, R[me].connected && !R[me].ready);
     endChange()
 #endif
   fi;
@@ -583,12 +618,16 @@ inline changeLane() {
   onReply(kDone, 0)
 }
 
-inline becomeReady() {
+inline noteConnected() {
   R[me].next = R[me].handles;
   R[me].connects = false;
+  R[me].connected = true;
   LANE(me, R[me].next).state = kRemote;
-  R[me].ready = true;
-  onReply(kReady, R[me].begun)
+#ifdef MUTATION_LIMIT_WITH_CONNECTED
+  onReply(kConnected, R[me].begun)
+#else
+  onReply(kConnected, 0)
+#endif
 }
 
 inline startRank() {
@@ -617,7 +656,7 @@ active [RANKS] proctype rank() {
   :: atomic { events[me]?kind, server, number -> handleEvent() }
   :: atomic { R[me].begun < CALLS && MAY_BEGIN -> beginCall() }
 #if JOINS > 0
-  :: atomic { R[me].connects -> becomeReady() }
+  :: atomic { R[me].connects -> noteConnected() }
 #endif
 #if FAILURES > 0
   :: atomic {
