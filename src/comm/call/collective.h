@@ -1,7 +1,6 @@
 // Collective: one all-reduce in flight on this rank. The calling thread makes the Collective. After
 // submit() the Collective belongs to the holder of the progress lock (progress_engine.h).
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -42,13 +41,11 @@ struct Collective {
   std::vector<ChunkRef> chunks;
   size_t window = 1;  // number of rounds in flight (lane.h)
   size_t rounds = 0;
-  std::chrono::steady_clock::time_point admitted{};  // only set if hasManyRounds()
   uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
   uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged
   size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet
 
-  // In shorter calls, few rounds wait for a slow owner.
   bool hasManyRounds() const { return rounds >= 8; }
   bool inPlace() const { return send == recv; }
   bool staged() const { return stageSend || stageRecv; }

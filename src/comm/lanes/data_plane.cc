@@ -145,10 +145,10 @@ Status DataPlane::prepareLane(size_t endpoint, net::Mesh& mesh) {
   return {};
 }
 
-std::vector<std::chrono::duration<double>> DataPlane::busyTimes() const {
-  std::vector<std::chrono::duration<double>> times;
-  for (const auto& lane : lanes_) times.push_back(lane != nullptr ? lane->busyTime() : std::chrono::duration<double>());
-  return times;
+std::vector<Lane::Work> DataPlane::work() const {
+  std::vector<Lane::Work> work;
+  for (const auto& lane : lanes_) work.push_back(lane != nullptr ? lane->work() : Lane::Work());
+  return work;
 }
 
 void DataPlane::changeLane(size_t endpoint, const std::vector<uint64_t>& weights) {

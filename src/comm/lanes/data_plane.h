@@ -67,7 +67,7 @@ class DataPlane final : public GpuRegionRegistrar {
   void addPeerWaits(std::vector<PeerWait>& waits) const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t messagesSent();
-  std::vector<std::chrono::duration<double>> busyTimes() const;  // Lane::busyTime() of every endpoint; 0 without a lane
+  std::vector<Lane::Work> work() const;  // of the lane to every endpoint
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
   // Ends the lane to a lost server (recovery.h), and opens the listeners of the lane that replaces it. Passes the

@@ -109,7 +109,8 @@ Status RemoteLane::retire() {
   BPS_TRY(consumeAnswer(flight));
   if (flight.sendMemory != nullptr) pushQueue_.comm().deregister(flight.sendMemory);
   inFlight_.pop_front();
-  if (inFlight_.empty() && times_.busy.since) times_.busy = {busyTime(), std::nullopt};
+  if (times_.busy.since) times_.busy.before.bytes += flight.view.bytes;
+  if (inFlight_.empty() && times_.busy.since) times_.busy = {work(), std::nullopt};
   ++count_.retired;
   buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
@@ -182,10 +183,10 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
   return admits || received || sent || count_.retired > before;
 }
 
-std::chrono::duration<double> RemoteLane::busyTime() const {
-  std::chrono::duration<double> time = times_.busy.before;
-  if (times_.busy.since) time += std::chrono::steady_clock::now() - *times_.busy.since;
-  return time;
+Lane::Work RemoteLane::work() const {
+  Work work = times_.busy.before;
+  if (times_.busy.since) work.busy += std::chrono::steady_clock::now() - *times_.busy.since;
+  return work;
 }
 
 void RemoteLane::forEachComm(const std::function<void(net::Comm&)>& use) {

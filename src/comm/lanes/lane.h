@@ -54,8 +54,12 @@ class Lane {
   // If no chunk has been retired for `timeout`, returns the call number of the oldest chunk in
   // flight. Call this function regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
-  // Returns for how long the lane has had chunks in flight, in calls with many rounds.
-  virtual std::chrono::duration<double> busyTime() const { return {}; }
+  // What the lane has done in calls with many rounds. (In shorter calls, few rounds wait for a slow owner.)
+  struct Work {
+    std::chrono::duration<double> busy{};  // how long it had chunks in flight
+    uint64_t bytes = 0;                    // of retired chunks
+  };
+  virtual Work work() const { return {}; }
   // Adds what the chunks in flight still need from the owner with this name.
   virtual void addPeerWaits(const std::string&, std::vector<PeerWait>&) const {}
   // Ends a lane whose owner is lost. Afterwards the lane may only be destroyed. Only a lane to another
@@ -100,7 +104,7 @@ class RemoteLane final : public Lane {
   void addPeerWaits(const std::string& owner, std::vector<PeerWait>& waits) const override;
   Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                            Deadline deadline) override;
-  std::chrono::duration<double> busyTime() const override;
+  Work work() const override;
   std::optional<LaneRemains> takeRemains() override;
 
  private:
@@ -125,7 +129,7 @@ class RemoteLane final : public Lane {
     Deadline deadline = Deadline::never();  // Deadline::never() if no chunk waits
   };
   struct Busy {
-    std::chrono::duration<double> before{};                      // without the time since `since`
+    Work before;                                                 // without the time since `since`
     std::optional<std::chrono::steady_clock::time_point> since;  // empty while the lane is not busy
   };
   struct Times {

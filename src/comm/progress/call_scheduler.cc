@@ -106,6 +106,7 @@ CallsInFlight CallScheduler::callsInFlight() const {
 Status CallScheduler::checkStalls() {
   waits_.watchdog.check(callsInFlight());
   reportWait();
+  servers_.checkRates();
   return failIfWaitingForDeparted();
 }
 
@@ -131,7 +132,6 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
   call->chunks = makeChunks(cut, elementSize);
   call->window = cut.window;
   call->rounds = call->chunks.back().round + 1;
-  if (call->hasManyRounds()) call->admitted = std::chrono::steady_clock::now();
   call->remaining = call->chunks.size();
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
                      session_.rails.usesAllRails(count * elementSize, call->limits.targetChunkBytes);
@@ -155,7 +155,6 @@ bool CallScheduler::retire() {
   bool moved = false;
   while (!active_.empty() && active_.front()->remaining == 0) {
     count(*active_.front());
-    if (active_.front()->hasManyRounds()) servers_.noteCall(*active_.front());
     finish(*active_.front(), Status());
     active_.pop_front();
     moved = true;

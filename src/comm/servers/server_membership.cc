@@ -1,9 +1,5 @@
 #include "src/comm/servers/server_membership.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "cpu_reduce/reduce.h"
 #include "src/base/log.h"
 
 namespace bps {
@@ -16,23 +12,14 @@ Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& 
   } else {
     BPS_TRY(change_.handle(event, calls.begun));
   }
-  using Kind = ServerEvent::Kind;
-  if (event.kind == Kind::kLost || event.kind == Kind::kAt) rates_.noteNewShares();
   events_.handled();
   return event;
 }
 
-void ServerMembership::noteCall(const Collective& call) {
+void ServerMembership::checkRates() {
   if (control_.rank() != 0 || plane_ == nullptr) return;
-  const auto now = Deadline::Clock::now();
-  const auto start = std::max(call.admitted, std::exchange(lastCallEnd_, now));
-  rates_.noteCall(call.call.elementsMoved() * elementBytes(static_cast<DataType>(call.call.type)), now - start);
-  if (rates_.due()) checkRates(now);
-}
-
-void ServerMembership::checkRates(Deadline::Clock::time_point now) {
   const std::vector<double> factors = weights_.factors();
-  const std::optional<ServerRates::NewRate> rate = rates_.check(plane_->busyTimes(), factors, now);
+  const std::optional<ServerRates::NewRate> rate = rates_.check(plane_->work(), factors, Deadline::Clock::now());
   if (!rate) return;
   const std::string name = control_.roster().endpointName(control_.roster().machines.size() + rate->server);
   if (rate->factor < factors[rate->server])

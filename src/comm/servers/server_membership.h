@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 
-#include "src/comm/call/collective.h"
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/servers/server_change.h"
 #include "src/comm/servers/server_events.h"
@@ -40,13 +39,14 @@ class ServerMembership {
   // True if step() must be called without an event.
   bool connecting() const { return change_.connecting(); }
   // Gives the cutter the weights for the call that begins next.
-  Status beforeCall(uint64_t call, Cutter& cutter) { return weights_.beforeCall(call, cutter); }
-  // A call with many rounds has ended. Rank 0 proposes another rate if a server has become slower or may be faster.
-  void noteCall(const Collective& call);
+  Status beforeCall(uint64_t call, Cutter& cutter) {
+    if (weights_.changeAt(call)) rates_.noteNewShares();
+    return weights_.beforeCall(call, cutter);
+  }
+  // Rank 0 proposes another rate if a server has become slower or may be faster. Call this function often.
+  void checkRates();
 
  private:
-  void checkRates(Deadline::Clock::time_point now);
-
   ServerEvents& events_;
   ControlPlane& control_;
   DataPlane* const plane_;
@@ -54,7 +54,6 @@ class ServerMembership {
   ServerRecovery recovery_;
   ServerChange change_;
   ServerRates rates_;
-  Deadline::Clock::time_point lastCallEnd_{};
 };
 
 }  // namespace bps

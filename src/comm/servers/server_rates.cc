@@ -10,6 +10,12 @@ constexpr double kMargin =
     0.95;  // of the rate that the times suggest: too large a share costs more than too small a one
 constexpr double kNominal = 0.8;  // a rate above this becomes the nominal rate
 
+constexpr ServerRates::Duration kPatience{60};  // after which a new rate without effect is given up
+
+Deadline::Clock::duration steadyTime(ServerRates::Duration time) {
+  return std::chrono::duration_cast<Deadline::Clock::duration>(time);
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -18,54 +24,65 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::optional<ServerRates::NewRate> ServerRates::check(std::vector<Duration> busy, const std::vector<double>& factors,
-                                                       TimePoint now) {
-  const Calls calls = std::exchange(calls_, {});
-  const std::vector<double> ratios = ratiosSinceLast(std::move(busy));
-  if (std::exchange(skip_, false)) return {};
-  const double secondsPerByte = calls.seconds / calls.bytes;
-  fastest_ = std::min(fastest_, secondsPerByte);
+void ServerRates::noteNewShares() {
+  fastest_ = std::numeric_limits<double>::infinity();
+  for (Server& server : servers_) server.slow = 0;
+  skip_ = true;
+  pending_ = false;
+}
+
+std::optional<ServerRates::NewRate> ServerRates::check(std::vector<Lane::Work> lanes,
+                                                       const std::vector<double>& factors, TimePoint now) {
+  const std::optional<Measurement> measured = measure(std::move(lanes));
+  if (!measured || std::exchange(skip_, false)) return {};
+  fastest_ = std::min(fastest_, measured->secondsPerByte);
   for (size_t server = 0; server < servers_.size(); ++server) {
-    double& slow = servers_[server].slowSeconds;
-    slow = ratios[server] > kSlow ? slow + calls.seconds : 0;
+    int& slow = servers_[server].slow;
+    slow = measured->ratios[server] > kSlow ? slow + 1 : 0;
   }
-  if (now < nextChange_) return {};
-  const std::optional<NewRate> found = judge(secondsPerByte, ratios, factors, now);
+  if (now < nextChange_ || (pending_ && now < nextChange_ + steadyTime(kPatience))) return {};
+  const std::optional<NewRate> found = judge(*measured, factors, now);
   if (!found) return {};
-  nextChange_ = now + std::chrono::duration_cast<Deadline::Clock::duration>(kPause);
-  for (Server& server : servers_) server.slowSeconds = 0;
+  nextChange_ = now + steadyTime(kPause);
+  pending_ = true;
   return found;
 }
 
-// Returns, for every server, the busy time of its lane divided by the median of the other lanes' busy times. The ratio
-// is 1 if it is unknown. Lanes without a share do not count.
-std::vector<double> ServerRates::ratiosSinceLast(std::vector<Duration> busy) {
-  last_.resize(busy.size());
+// Returns nothing until the lanes have worked for kPeriod. A ratio is 1 if it is unknown. Lanes without a share do not
+// count.
+std::optional<ServerRates::Measurement> ServerRates::measure(std::vector<Lane::Work> lanes) {
+  last_.resize(lanes.size());
   std::vector<double> times;
-  for (size_t endpoint = 0; endpoint < busy.size(); ++endpoint)
-    times.push_back((busy[endpoint] - last_[endpoint]).count());
-  last_ = std::move(busy);
-  std::vector<double> ratios;
+  double bytes = 0;
+  for (size_t endpoint = 0; endpoint < lanes.size(); ++endpoint) {
+    if (lanes[endpoint].bytes < last_[endpoint].bytes) last_[endpoint] = {};  // a new lane
+    times.push_back((lanes[endpoint].busy - last_[endpoint].busy).count());
+    bytes += static_cast<double>(lanes[endpoint].bytes - last_[endpoint].bytes);
+  }
+  const double longest = *std::max_element(times.begin(), times.end());
+  if (longest < kPeriod.count() || bytes == 0) return {};
+  last_ = std::move(lanes);
+  Measurement measured{longest / bytes, {}};
   for (size_t endpoint = machines_; endpoint < times.size(); ++endpoint) {
     std::vector<double> others;
     for (size_t other = 0; other < times.size(); ++other)
       if (other != endpoint && times[other] > 0) others.push_back(times[other]);
     const bool known = times[endpoint] > 0 && !others.empty();
-    ratios.push_back(known ? times[endpoint] / median(std::move(others)) : 1);
+    measured.ratios.push_back(known ? times[endpoint] / median(std::move(others)) : 1);
   }
-  return ratios;
+  return measured;
 }
 
-std::optional<ServerRates::NewRate> ServerRates::judge(double secondsPerByte, const std::vector<double>& ratios,
-                                                       const std::vector<double>& factors, TimePoint now) {
-  if (const std::optional<NewRate> lowered = judgeRaised(secondsPerByte, now)) return lowered;
+std::optional<ServerRates::NewRate> ServerRates::judge(const Measurement& measured, const std::vector<double>& factors,
+                                                       TimePoint now) {
+  if (const std::optional<NewRate> lowered = judgeRaised(measured.secondsPerByte, now)) return lowered;
   for (size_t server = 0; server < servers_.size(); ++server) {
-    if (servers_[server].slowSeconds < kEvidence || factors[server] <= kMinRate) continue;
-    servers_[server].nextTry = now + std::chrono::duration_cast<Deadline::Clock::duration>(servers_[server].wait);
-    const double slower = std::max(ratios[server], secondsPerByte / fastest_);
+    if (servers_[server].slow < kEvidence || factors[server] <= kMinRate) continue;
+    servers_[server].nextTry = now + steadyTime(servers_[server].wait);
+    const double slower = std::max(measured.ratios[server], measured.secondsPerByte / fastest_);
     return NewRate{server, std::max(kMinRate, kMargin * factors[server] / slower)};
   }
-  return raise(secondsPerByte, factors, now);
+  return raise(measured.secondsPerByte, factors, now);
 }
 
 // Lowers the rate that was raised last if the calls have become slower.
@@ -80,7 +97,7 @@ std::optional<ServerRates::NewRate> ServerRates::judgeRaised(double secondsPerBy
   }
   server.step = kFirstStep;
   server.wait = std::min(2 * server.wait, kMaxTry);
-  server.nextTry = now + std::chrono::duration_cast<Deadline::Clock::duration>(server.wait);
+  server.nextTry = now + steadyTime(server.wait);
   return NewRate{raised.server, raised.from};
 }
 

@@ -3,10 +3,10 @@
 //
 // The lanes of a data plane stay in step (comm/lanes/lane.h), so a slow server makes the other lanes wait. If the lane
 // to a server has chunks in flight for much longer than the other lanes have, the server is slow. Its rate is reduced
-// by the factor by which the calls have become slower, or by the ratio of these times if this is more.
+// by the factor by which the lanes have become slower, or by the ratio of these times if this is more.
 //
 // A server with a small share delays no call, so its speed cannot be seen. After kFirstTry, its rate is raised a
-// little. If the calls become slower, the rate is lowered again, and the next attempt comes after twice the time;
+// little. If the lanes become slower, the rate is lowered again, and the next attempt comes after twice the time;
 // otherwise larger steps follow. At most one rate changes in kPause. So a server that stays slow changes the shares
 // ever more rarely.
 #pragma once
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/base/deadline.h"
+#include "src/comm/lanes/lane.h"
 
 namespace bps {
 
@@ -24,42 +25,33 @@ class ServerRates {
   using Duration = std::chrono::duration<double>;
   using TimePoint = Deadline::Clock::time_point;
   static constexpr double kSlow = 1.4;    // ratio of the times with chunks in flight
-  static constexpr double kWorse = 1.15;  // ratio of the times of calls
+  static constexpr double kWorse = 1.15;  // ratio of the seconds per byte
   static constexpr double kFirstStep = 1.5, kStep = 2;
   static constexpr double kMinRate = 1.0 / 64;  // of the nominal rate
-  static constexpr double kPeriod = 1;          // seconds of calls in one measurement
-  static constexpr double kEvidence = 2;        // seconds of calls for which a server must be slow
+  static constexpr int kEvidence = 2;           // number of measurements in which a server must be slow
+  static constexpr Duration kPeriod{1};         // of work in one measurement
   static constexpr Duration kPause{10}, kFirstTry{30}, kMaxTry{1800};
 
   // The servers follow the machines among the endpoints.
   ServerRates(size_t machines, size_t servers) : machines_(machines), servers_(servers) {}
 
-  // A call with many rounds has ended. `seconds` is the time since it began or the call before it ended.
-  void noteCall(size_t bytes, Duration seconds) {
-    calls_.bytes += static_cast<double>(bytes);
-    calls_.seconds += seconds.count();
-  }
-  // The shares have changed.
-  void noteNewShares() {
-    fastest_ = std::numeric_limits<double>::infinity();
-    skip_ = true;
-  }
   struct NewRate {
     size_t server = 0;
     double factor = 1;  // of the nominal rate
   };
-  // True if noteCall() has collected enough calls for check().
-  bool due() const { return calls_.seconds >= kPeriod; }
-  // `busy` has the busy times of the lanes since the start (Lane::busyTime()), by endpoint. `factors` are the present
-  // rates of the servers as fractions of their nominal rates.
-  std::optional<NewRate> check(std::vector<Duration> busy, const std::vector<double>& factors, TimePoint now);
+  // `lanes` has the work of the lanes since the start, by endpoint. `factors` are the present rates of the servers as
+  // fractions of their nominal rates. If check() returns a new rate, it expects noteNewShares() later.
+  std::optional<NewRate> check(std::vector<Lane::Work> lanes, const std::vector<double>& factors, TimePoint now);
+  // A call with other shares begins.
+  void noteNewShares();
 
  private:
-  struct Calls {
-    double bytes = 0, seconds = 0;
+  struct Measurement {
+    double secondsPerByte = 0;   // of the lanes together
+    std::vector<double> ratios;  // for every server, the busy time of its lane by the median of the other lanes'
   };
   struct Server {
-    double slowSeconds = 0;  // of calls, without interruption
+    int slow = 0;  // number of the last measurements in which the server was slow
     Duration wait = kFirstTry;
     TimePoint nextTry{};
     double step = kFirstStep;
@@ -67,21 +59,20 @@ class ServerRates {
   struct Raised {
     size_t server = 0;
     double from = 1;            // the rate before
-    double secondsPerByte = 0;  // of the calls before
+    double secondsPerByte = 0;  // of the lanes before
   };
 
-  std::vector<double> ratiosSinceLast(std::vector<Duration> busy);
-  std::optional<NewRate> judge(double secondsPerByte, const std::vector<double>& ratios,
-                               const std::vector<double>& factors, TimePoint now);
+  std::optional<Measurement> measure(std::vector<Lane::Work> lanes);
+  std::optional<NewRate> judge(const Measurement& measured, const std::vector<double>& factors, TimePoint now);
   std::optional<NewRate> judgeRaised(double secondsPerByte, TimePoint now);
   std::optional<NewRate> raise(double secondsPerByte, const std::vector<double>& factors, TimePoint now);
 
   const size_t machines_;
   std::vector<Server> servers_;
-  Calls calls_;                                               // since the last measurement
-  std::vector<Duration> last_;                                // busy times at the last measurement
+  std::vector<Lane::Work> last_;                              // at the last measurement
   double fastest_ = std::numeric_limits<double>::infinity();  // seconds per byte, with the present shares
-  bool skip_ = false;  // the next measurement may include calls with the old shares
+  bool skip_ = false;                                         // the next measurement includes calls with the old shares
+  bool pending_ = false;                                      // a new rate has no effect yet
   std::optional<Raised> raised_;
   TimePoint nextChange_{};
 };

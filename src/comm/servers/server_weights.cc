@@ -27,9 +27,12 @@ std::vector<ServerEntry> ServerWeights::serversAt(uint64_t call) const {
   return servers;
 }
 
+bool ServerWeights::changeAt(uint64_t call) const {
+  return std::any_of(changes_.begin(), changes_.end(), [&](const Change& change) { return change.firstCall == call; });
+}
+
 Status ServerWeights::beforeCall(uint64_t call, Cutter& cutter) {
-  const auto begins = [&](const Change& change) { return change.firstCall == call; };
-  if (std::any_of(changes_.begin(), changes_.end(), begins)) cutter.setWeights(BPS_TRY(at(call)));
+  if (changeAt(call)) cutter.setWeights(BPS_TRY(at(call)));
   for (; !changes_.empty() && changes_.front().firstCall < call; changes_.pop_front())
     servers_[changes_.front().server] = changes_.front().entry;
   return {};

@@ -22,6 +22,7 @@ class ServerWeights {
   void add(uint64_t firstCall, size_t server, bool present, double bytesPerSecond = 0);
   // From call `firstCall` on, this server has this fraction of its rate (ServerEvent::rateFactor).
   void addRate(uint64_t firstCall, size_t server, double factor);
+  bool changeAt(uint64_t call) const;  // true if the weights change with this call
   // Gives the cutter the weights for the call that begins next.
   Status beforeCall(uint64_t call, Cutter& cutter);
   // Returns the weights as of this call.

@@ -5,9 +5,9 @@
 // the start, that were lost, or that were added to the file of BPS_SERVERS=@FILE, which the hub reads again when it has
 // changed. A server leaves if it drains (MessageType::kDrain) or if the file no longer lists it.
 //
-//   join:   opening -> collecting handles -> collecting connections -> collecting readiness -> collecting "done" ->
-//   none leave:             collecting readiness -> collecting "done" -> none rate:              collecting readiness
-//   -> collecting "done" -> none
+//   join:   opening -> handles -> connecting -> ready -> done -> none
+//   leave:                                      ready -> done -> none
+//   rate:                                       ready -> done -> none
 //
 // When all ranks are ready, the change takes effect with the first call that no rank has begun. Before that point, any
 // failure only ends the change, and the hub dials again later. After that point a joining server is a member of the

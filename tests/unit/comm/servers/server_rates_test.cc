@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <algorithm>
 
 namespace bps::test {
 namespace {
@@ -13,16 +13,18 @@ using Duration = ServerRates::Duration;
 // second.
 class ServerRatesTest : public testing::Test {
  protected:
-  static constexpr double kPace = 1e-8;  // seconds per byte while all servers carry their shares
+  static constexpr double kBytes = 1e7;  // of a lane in one second, while all servers carry their shares
 
-  // One second of calls that take `slower` times as long as usual, with lanes that are busy for these times. Gives a
+  // One second of work that takes `slower` times as long as usual, with lanes that are busy for these times. Gives a
   // new rate to its server.
   std::optional<ServerRates::NewRate> second(const std::vector<double>& busy, double slower = 1) {
-    for (size_t lane = 0; lane < busy.size(); ++lane) busy_[lane] += Duration(busy[lane]);
+    const double longest = *std::max_element(busy.begin(), busy.end());
+    for (size_t lane = 0; lane < busy.size(); ++lane) {
+      lanes_[lane].busy += Duration(busy[lane] / longest);
+      if (busy[lane] > 0) lanes_[lane].bytes += static_cast<uint64_t>(kBytes / slower);
+    }
     now_ += std::chrono::seconds(1);
-    rates_.noteCall(static_cast<size_t>(1 / (kPace * slower)), Duration(1));
-    EXPECT_TRUE(rates_.due());
-    const auto found = rates_.check(busy_, factors_, now_);
+    const auto found = rates_.check(lanes_, factors_, now_);
     if (found) {
       factors_[found->server] = found->factor;
       rates_.noteNewShares();
@@ -45,17 +47,32 @@ class ServerRatesTest : public testing::Test {
     return changes;
   }
 
-  std::vector<Duration> busy_ = std::vector<Duration>(5);
+  std::vector<Lane::Work> lanes_ = std::vector<Lane::Work>(5);
   std::vector<double> factors_{1, 1};
   ServerRates::TimePoint now_ = ServerRates::TimePoint() + std::chrono::hours(1);
   ServerRates rates_{3, 2};
 };
 
-TEST_F(ServerRatesTest, MeasurementsAreDueAfterASecondOfCalls) {
-  rates_.noteCall(1000, Duration(.5));
-  EXPECT_FALSE(rates_.due());
-  rates_.noteCall(1000, Duration(.6));
-  EXPECT_TRUE(rates_.due());
+TEST_F(ServerRatesTest, LanesThatHardlyWorkSayNothing) {
+  for (int i = 0; i < 20; ++i) {
+    now_ += std::chrono::seconds(1);
+    lanes_[3].busy += Duration(.01);
+    lanes_[4].busy += Duration(.04);
+    lanes_[4].bytes += 1000;
+    EXPECT_FALSE(rates_.check(lanes_, factors_, now_));
+  }
+}
+
+TEST_F(ServerRatesTest, NothingChangesUntilANewRateHasAnEffect) {
+  int changes = 0;
+  for (int i = 0; i < 50; ++i) {
+    now_ += std::chrono::seconds(1);
+    lanes_[3].busy += Duration(.5);
+    lanes_[4].busy += Duration(1);
+    for (const size_t lane : {3U, 4U}) lanes_[lane].bytes += 1000;
+    if (rates_.check(lanes_, factors_, now_)) ++changes;
+  }
+  EXPECT_EQ(changes, 1);
 }
 
 TEST_F(ServerRatesTest, BalancedLanesKeepTheirRates) { EXPECT_FALSE(within(60, {0, 0.8, 0.9, 0.95, 0.7})); }
@@ -123,7 +140,7 @@ TEST_F(ServerRatesTest, TheRateDoesNotFallBelowTheMinimum) {
 
 TEST_F(ServerRatesTest, ANewLaneStartsFromZero) {
   ASSERT_FALSE(within(5, {0, 0.9, 0.9, 0.9, 0.9}));
-  busy_[4] = {};
+  lanes_[4] = {};
   EXPECT_FALSE(within(5, {0, 0.9, 0.9, 0.9, 0.9}));
 }
 
