@@ -6,17 +6,11 @@
 namespace bps {
 namespace {
 
-// The interval between the steps of connecting, which take time from the calls.
-constexpr std::chrono::microseconds kMeshInterval(200);
+constexpr std::chrono::microseconds kMeshInterval(200);  // between the steps of connecting, which delay the calls
 
 Status unexpected(const ServerEvent& event) {
   return failure(Code::kRemote, "the hub sent event {} of server {} at the wrong time", static_cast<int>(event.kind),
                  event.server);
-}
-
-const char* abortedText(ServerEvent::Kind what) {
-  if (what == ServerEvent::Kind::kJoining) return "cannot join";
-  return what == ServerEvent::Kind::kLeaving ? "does not leave" : "keeps its share";
 }
 
 std::string doneText(ServerEvent::Kind what, double rateFactor) {
@@ -47,7 +41,7 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
       return onEnd();
     case Kind::kAborted:
       if (!change_ || change_->firstCall) return unexpected(event);
-      log(fmt::format("{}: {}", abortedText(change_->what), event.text));
+      log(fmt::format("{}: {}", change_->joins() ? "cannot join" : "keeps its share", event.text));
       end();
       return {};
     case Kind::kLost:
