@@ -17,7 +17,8 @@ Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& 
 }
 
 void ServerMembership::checkRates() {
-  if (control_.rank() != 0 || plane_ == nullptr) return;
+  if (control_.rank() != 0 || plane_ == nullptr || !nextRateCheck_.passed()) return;
+  nextRateCheck_ = Deadline::in(std::chrono::milliseconds(100));
   const std::vector<double> factors = weights_.factors();
   const std::optional<ServerRates::NewRate> rate = rates_.check(plane_->work(), factors, Deadline::Clock::now());
   if (!rate) return;

@@ -54,6 +54,7 @@ class ServerMembership {
   ServerRecovery recovery_;
   ServerChange change_;
   ServerRates rates_;
+  Deadline nextRateCheck_ = Deadline::in({});
 };
 
 }  // namespace bps
