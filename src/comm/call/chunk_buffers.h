@@ -29,6 +29,9 @@ class GpuRegionRegistrar {
   // Registers the region with all connections that accept GPU memory. The result has one flag per
   // endpoint, which is true if the registration for this endpoint succeeded.
   virtual std::vector<bool> registerGpuRegion(const net::GpuRegion& region) = 0;
+  // True if the connections of this endpoint carry GPU memory now. A server that has joined later, or the substitute of
+  // a lost one, takes host memory only.
+  virtual bool carriesGpuMemory(size_t endpoint) const = 0;
 };
 
 class ChunkBuffers {

@@ -95,6 +95,9 @@ class DataPlane final : public GpuRegionRegistrar {
   void changeLane(size_t endpoint, const std::vector<uint64_t>& weights);
   void dropLanes(const UseComm& release);
   std::vector<bool> registerGpuRegion(const net::GpuRegion& region) override;
+  bool carriesGpuMemory(size_t endpoint) const override {
+    return lanes_[endpoint] != nullptr && lanes_[endpoint]->carriesGpuMemory();
+  }
   const std::string& transport() const { return nic_.transport; }
 
  private:

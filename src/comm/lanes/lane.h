@@ -75,6 +75,7 @@ class Lane {
   // failure leaves the lane unchanged.
   virtual Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                                    Deadline deadline);
+  virtual bool carriesGpuMemory() const { return false; }
 
  protected:
   using Submitted = SubmittedChunk;
@@ -104,6 +105,7 @@ class RemoteLane final : public Lane {
   void addPeerWaits(const std::string& owner, std::vector<PeerWait>& waits) const override;
   Status registerGpuRegion(const net::GpuRegion& region, const net::GpuRegistrationModes& deviceModes,
                            Deadline deadline) override;
+  bool carriesGpuMemory() const override { return gpu_.send != nullptr && gpu_.recv != nullptr; }
   Work work() const override;
   std::optional<LaneRemains> takeRemains() override;
 

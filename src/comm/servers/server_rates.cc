@@ -1,6 +1,7 @@
 #include "src/comm/servers/server_rates.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace bps {
@@ -8,7 +9,8 @@ namespace {
 
 constexpr double kMargin =
     0.95;  // of the rate that the times suggest: too large a share costs more than too small a one
-constexpr double kNominal = 0.8;  // a rate above this becomes the nominal rate
+constexpr double kComparable = 0.4;  // of a lane's bytes
+constexpr double kNominal = 0.8;     // a rate above this becomes the nominal rate
 
 constexpr ServerRates::Duration kPatience{60};  // after which a new rate without effect is given up
 
@@ -26,6 +28,7 @@ double median(std::vector<double> values) {
 
 void ServerRates::noteNewShares() {
   fastest_ = std::numeric_limits<double>::infinity();
+  if (!pending_) raised_.reset();  // a server has come or gone, so the speeds before and after are not comparable
   for (Server& server : servers_) server.slow = 0;
   skip_ = true;
   pending_ = false;
@@ -39,6 +42,7 @@ std::optional<ServerRates::NewRate> ServerRates::check(std::vector<Lane::Work> l
   for (size_t server = 0; server < servers_.size(); ++server) {
     int& slow = servers_[server].slow;
     slow = measured->ratios[server] > kSlow ? slow + 1 : 0;
+    if (factors[server] >= 1 && !raised_) servers_[server].wait = kFirstTry;
   }
   if (now < nextChange_ || (pending_ && now < nextChange_ + steadyTime(kPatience))) return {};
   const std::optional<NewRate> found = judge(*measured, factors, now);
@@ -48,25 +52,26 @@ std::optional<ServerRates::NewRate> ServerRates::check(std::vector<Lane::Work> l
   return found;
 }
 
-// Returns nothing until the lanes have worked for kPeriod. A ratio is 1 if it is unknown. Lanes without a share do not
-// count.
+// Returns nothing until the lanes have worked for kPeriod. A ratio is 1 if it is unknown. Only lanes with a comparable
+// share count, because small chunks are in flight for a short time.
 std::optional<ServerRates::Measurement> ServerRates::measure(std::vector<Lane::Work> lanes) {
   last_.resize(lanes.size());
-  std::vector<double> times;
-  double bytes = 0;
+  std::vector<double> times, bytes;
   for (size_t endpoint = 0; endpoint < lanes.size(); ++endpoint) {
     if (lanes[endpoint].bytes < last_[endpoint].bytes) last_[endpoint] = {};  // a new lane
     times.push_back((lanes[endpoint].busy - last_[endpoint].busy).count());
-    bytes += static_cast<double>(lanes[endpoint].bytes - last_[endpoint].bytes);
+    bytes.push_back(static_cast<double>(lanes[endpoint].bytes - last_[endpoint].bytes));
   }
   const double longest = *std::max_element(times.begin(), times.end());
-  if (longest < kPeriod.count() || bytes == 0) return {};
+  const double total = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+  if (longest < kPeriod.count() || total == 0) return {};
   last_ = std::move(lanes);
-  Measurement measured{longest / bytes, {}};
+  Measurement measured{longest / total, {}};
   for (size_t endpoint = machines_; endpoint < times.size(); ++endpoint) {
     std::vector<double> others;
     for (size_t other = 0; other < times.size(); ++other)
-      if (other != endpoint && times[other] > 0) others.push_back(times[other]);
+      if (other != endpoint && times[other] > 0 && bytes[other] >= kComparable * bytes[endpoint])
+        others.push_back(times[other]);
     const bool known = times[endpoint] > 0 && !others.empty();
     measured.ratios.push_back(known ? times[endpoint] / median(std::move(others)) : 1);
   }

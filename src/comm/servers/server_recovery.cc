@@ -13,13 +13,14 @@ Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls) {
   DataPlane::EndedLane lane;
   if (plane_ != nullptr) lane = BPS_TRY(plane_->endLane(endpoint, [&](net::Comm& comm) { waiter_.remove(comm); }));
   Result<Recovery> agreed = agree(calls, lane, deadline);
-  if (!agreed.ok() && !calls.unfinished) return {};  // the other ranks have ended
+  if (!agreed.ok() && (!calls.unfinished || control_.hasLeft(0))) return {};  // the other ranks have ended
   Recovery recovery = BPS_TRY(std::move(agreed));
   if (recovery.rankLeft) return {};  // the CallScheduler fails calls that wait for a rank that has left
   weights_.add(recovery.firstCall, loss.server, false);
   if (plane_ != nullptr) {
+    const bool needed = calls.unfinished || recovery.firstCall > calls.begun;
     const Status replaced = plane_->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline);
-    if (!replaced.ok()) return calls.unfinished ? replaced.clone() : Status();  // another rank has ended
+    if (!replaced.ok()) return needed ? replaced.clone() : Status();  // another rank has ended
     Status added;
     plane_->lane(endpoint).forEachComm([&](net::Comm& comm) {
       if (added.ok()) added = waiter_.add(comm);

@@ -167,6 +167,8 @@ Status Hub::handle(size_t member, const Frame& frame) {
     case MessageType::kSuspect:
       return addSuspicion(member, BPS_TRY(decodeFrom<Suspect>(link, frame)));
     case MessageType::kGoodbye:
+      // The ranks still use the server, so it has ended its part because its connections broke.
+      if (mayLose(member) && !anyRankLeft()) return {Code::kRemote, roster_.memberName(member) + " has ended its part"};
       return memberLeft(member);
     case MessageType::kServerReply:
       if (member >= roster_.ranks.size() || !changes_) return unexpectedFrame(link, frame);
@@ -180,6 +182,11 @@ Status Hub::handle(size_t member, const Frame& frame) {
       return {message.code, message.text};
     }
   }
+}
+
+bool Hub::anyRankLeft() const {
+  const auto ranks = members_.begin() + static_cast<std::ptrdiff_t>(roster_.ranks.size());
+  return std::any_of(members_.begin(), ranks, [](const Member& member) { return member.left; });
 }
 
 Status Hub::addOpInput(size_t member, ControlOpInput part) {

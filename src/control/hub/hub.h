@@ -124,6 +124,7 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   void sayGoodbye(size_t server) override;
   Status addSuspicion(size_t from, const Suspect& suspect);
   // True if the communicator can go on without this member.
+  bool anyRankLeft() const;
   bool mayLose(size_t member) const {
     return state_ == State::kRunning && member >= roster_.ranks.size() && member < members_.size() &&
            ops_->serversConfirmed();

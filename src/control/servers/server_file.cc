@@ -6,9 +6,7 @@ namespace bps {
 
 ServerFile::ServerFile(std::string servers, std::chrono::milliseconds interval)
     : servers_(std::move(servers)), interval_(interval) {
-  if (!servers_.starts_with('@')) return;
-  path_ = servers_.substr(1);
-  readIfChanged();  // the start has read the file already
+  if (servers_.starts_with('@')) path_ = servers_.substr(1);
 }
 
 std::optional<std::vector<ServerTarget>> ServerFile::readIfChanged() {

@@ -17,8 +17,9 @@ class ServerFile {
   explicit ServerFile(std::string servers, std::chrono::milliseconds interval = std::chrono::seconds(1));
 
   bool exists() const { return !path_.empty(); }
-  // Returns the servers of the file if it has changed since the last call. A file that cannot be read or has a wrong
-  // entry changes nothing, and the hub warns once. A FIFO or a device is not read again, because that could block.
+  // Returns the servers of the file at the first call, and later if it has changed since the call before. A file that
+  // cannot be read or has a wrong entry changes nothing, and the hub warns once. A FIFO or a device is not read again,
+  // because that could block.
   std::optional<std::vector<ServerTarget>> readIfChanged();
   Deadline nextLook() const { return exists() ? nextLook_ : Deadline::never(); }
 

@@ -100,7 +100,7 @@ bool StagedBuffers::isNicReachable(const ChunkRef& chunk) {
       return false;
     }
   }
-  return (*nicReachable_)[chunk.owner];
+  return (*nicReachable_)[chunk.owner] && gpuRegistrar_->carriesGpuMemory(chunk.owner);
 }
 
 // Gives the next chunk its slot and starts the copy of its contribution.

@@ -38,7 +38,9 @@ class ServerChangeTest : public testing::Test {
     return change_->handle(event, callsBegun).message();
   }
   void expectReply(Reply kind, uint64_t limit = 0) {
-    Result<ServerReply> decoded = decode<ServerReply>(hub_.next().payload);
+    Frame frame = hub_.next();
+    while (frame.header.type == MessageType::kHeartbeat) frame = hub_.next();
+    Result<ServerReply> decoded = decode<ServerReply>(frame.payload);
     ASSERT_TRUE(decoded.ok()) << decoded.error().message();
     const ServerReply reply = std::move(decoded).value();
     EXPECT_EQ(reply.kind, kind);
