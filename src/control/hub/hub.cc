@@ -273,7 +273,9 @@ Status Hub::checkStalls() {
   for (size_t member = 1; member < members_.size(); ++member)
     if (const Link* link = members_[member].link.get())
       stalls_->onHeartbeat(member, link->heartbeat(), link->heartbeats());
-  if (lost_ > ops_->number(ControlOp::kRecovery)) stalls_->restart(Deadline::Clock::now());  // nothing moves now
+  // Nothing moves during a recovery, nor while the ranks connect with each other after it.
+  if (lost_ > ops_->number(ControlOp::kRecovery))
+    stalls_->restart(Deadline::Clock::now() + milliseconds(roster_.settings.serverTimeoutMs));
   const std::optional<StallDetector::Stall> stall = stalls_->check(Deadline::Clock::now());
   if (!stall) return {};
   return lose(mayLose(stall->member) ? stall->member : stall->awaited, stall->failure);

@@ -53,8 +53,8 @@ std::chrono::milliseconds StallDetector::stallTime(size_t member, size_t awaited
   return 2 * std::chrono::milliseconds(roster_.settings.timeoutMs) - roster_.waitReportTime();
 }
 
-void StallDetector::restart(TimePoint now) {
-  for (MemberState& member : members_) member.since = now;
+void StallDetector::restart(TimePoint from) {
+  for (MemberState& member : members_) member.since = from;
 }
 
 // If heartbeats of a member are missing, the time before the next one does not count.
@@ -73,7 +73,7 @@ std::optional<StallDetector::Stall> StallDetector::check(TimePoint now) {
     MemberState& member = members_[m];
     const Heartbeat stalled = isWaiting(m) && isStalled(m) ? member.reported : Heartbeat();
     const bool waits = stalled.waitsFor != Heartbeat::kNobody;
-    if (!waits || !member.stalled.sameWait(stalled)) member.since = now;
+    if (!waits || !member.stalled.sameWait(stalled)) member.since = std::max(member.since, now);
     member.stalled = stalled;
     if (!waits) continue;
     const MemberState& awaited = members_[stalled.waitsFor];

@@ -41,8 +41,8 @@ class StallDetector {
   };
   // Call check() at least once between two heartbeats.
   std::optional<Stall> check(TimePoint now);
-  // Forgets since when members have been stalled.
-  void restart(TimePoint now);
+  // Forgets since when members have been stalled. Only the time after `from`, which may be in the future, counts.
+  void restart(TimePoint from);
 
  private:
   struct MemberState {

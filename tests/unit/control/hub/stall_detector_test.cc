@@ -122,6 +122,15 @@ TEST_F(StallDetectorTest, EndedWaitResetsTheTimer) {
   }
 }
 
+TEST_F(StallDetectorTest, TimeBeforeARestartDoesNotCount) {
+  heartbeat(0, 8, 7, 1);
+  heartbeat(1, 8);
+  EXPECT_EQ(found(9), "");
+  stalls_.restart(now_ + seconds(20));
+  EXPECT_EQ(found(25), "");
+  EXPECT_NE(found(10), "");
+}
+
 TEST_F(StallDetectorTest, UnknownMembersAreIgnored) {
   for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
   heartbeat(0, 8, 7, 1000);
