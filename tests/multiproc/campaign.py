@@ -238,7 +238,7 @@ def judge(job, killed):
         if any(row[column] not in ("0", "N/A") for row in rows if len(row) == 13 for column in (8, 12)):
             raise Failed(f"rank {rank} has wrong values")
         if job.rank_processes[rank].returncode != 0 and not ERRORS.search(output):
-            raise Failed(f"rank {rank} names no culprit")
+            raise Failed(f"rank {rank} ended with status {job.rank_processes[rank].returncode} and names no culprit")
     if 0 in codes and not killed:
         raise Failed(f"some ranks failed and others did not: {codes}")
     if not killed:
