@@ -34,7 +34,7 @@ struct ServerEntry {
   std::string name;  // host:port as the user gave it; empty for a place that no server has taken yet
   double bytesPerSecond = 0;
   bool present = true;  // false if the job runs without this server; it may join later
-  // What the server achieves of its rate (ServerEvent::rateFactor); not part of an encoded roster.
+  // The fraction of its rate that the server achieves (ServerEvent::rateFactor). An encoded roster does not have it.
   double rateFactor = 1;
 };
 

@@ -54,7 +54,7 @@ class Lane {
   // If no chunk has been retired for `timeout`, returns the call number of the oldest chunk in
   // flight. Call this function regularly.
   virtual std::optional<uint64_t> checkWait(std::chrono::milliseconds) { return {}; }
-  // What the lane has done in calls with many rounds. (In shorter calls, few rounds wait for a slow owner.)
+  // The work of the lane in calls with many rounds. Shorter calls do not count: few of their rounds wait for an owner.
   struct Work {
     std::chrono::duration<double> busy{};  // how long it had chunks in flight
     uint64_t bytes = 0;                    // of retired chunks
