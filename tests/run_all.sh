@@ -64,7 +64,9 @@ gtest() {
   passed=$((passed + good))
   if [ "$bad" -gt 0 ]; then
     fail "$program: $bad of the tests, $(seconds $start);$wrong" "" "$bad"
-    grep -E '^\[  FAILED  \] [A-Za-z]|: Failure$|^  |ERROR:|WARNING: ThreadSanitizer|runtime error:' "$log" | head -n 60 | sed 's/^/      /'
+    # of each failed expectation, the lines up to the next one, among them the text that the test adds
+    awk '/: Failure$/ { left = 8 } left-- > 0 || /^\[  FAILED  \] [A-Za-z]|ERROR:|WARNING: ThreadSanitizer|runtime error:/' "$log" |
+      cut -c1-400 | head -n 80 | sed 's/^/      /'
   else
     report "$log" >"$log.end"
     [ -s "$log.end" ] || cp "$log" "$log.end"

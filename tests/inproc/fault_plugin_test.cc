@@ -32,6 +32,9 @@ std::string faultPlugin() {
 Env faultyEnv() {
   Env env = testEnv();
   env.timeout.value = 8;
+  // All ranks and servers are in this process. If other programs use the CPUs, a sanitized build may be silent for
+  // seconds, and a server must not be lost for that reason here.
+  env.serverTimeout.value = kSanitized ? 6 : 2;
   env.netPlugin = faultPlugin();
   env.partitionBytes.value = 20480;  // gives small calls many chunks, of a size that the exchange path does not copy
   return env;
