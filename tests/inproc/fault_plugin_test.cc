@@ -34,7 +34,7 @@ Env faultyEnv() {
   env.timeout.value = 8;
   // All ranks and servers are in this process. If other programs use the CPUs, a sanitized build may be silent for
   // seconds, and a server must not be lost for that reason here.
-  env.serverTimeout.value = kSanitized ? 6 : 2;
+  if (kSanitized) env.serverTimeout.value = 6;
   env.netPlugin = faultPlugin();
   env.partitionBytes.value = 20480;  // gives small calls many chunks, of a size that the exchange path does not copy
   return env;
