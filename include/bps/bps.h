@@ -347,10 +347,10 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  *
  * A CUDA stream may belong to any context. A call on a CUDA stream takes buffers of every kind:
  * memory of the communicator's device, managed, pinned and pageable memory. The stream waits on
- * the device, without blocking the host and without running a kernel. After a failure the stream
- * continues with undefined results, so check bpsCommGetAsyncError. But if NCCL combines the
- * buffers of a machine's GPUs (BPS_NCCL_LOCAL), the stream continues only after the communicator
- * is aborted.
+ * the device, without blocking the host and without running a kernel. As in NCCL, after a failure
+ * the stream stands until the communicator is aborted or destroyed: poll bpsCommGetAsyncError while
+ * you wait for the stream. After the abort, the receive buffers of unfinished calls have undefined
+ * contents.
  *
  * Fails with bpsInvalidArgument if a pointer, type or op is invalid, or if a buffer is memory of
  * another device. Fails with bpsInvalidUsage if the buffers overlap in part, or if the stream is

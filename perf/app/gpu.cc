@@ -31,6 +31,13 @@ Status Gpu::synchronize() {
   return cuda::check(device_.api(), device_.api().streamSynchronize(stream_), "cuStreamSynchronize");
 }
 
+Result<bool> Gpu::idle() const {
+  const int state = device_.api().streamQuery(stream_);
+  if (state == cuda::kNotReady) return false;
+  BPS_TRY(cuda::check(device_.api(), state, "cuStreamQuery"));
+  return true;
+}
+
 Result<void*> Gpu::allocate(size_t bytes) {
   cuda::Address address = 0;
   BPS_TRY(cuda::check(device_.api(), device_.api().memAlloc(&address, bytes), "cuMemAlloc")

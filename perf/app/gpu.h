@@ -21,6 +21,7 @@ class Gpu {
   const std::string& name() const { return name_; }
   cudaStream_t stream() const { return stream_; }
   Status synchronize();
+  Result<bool> idle() const;  // true if nothing is left in the stream
 
   Result<void*> allocate(size_t bytes);
   void release(void* memory);

@@ -183,13 +183,16 @@ Status RankCommunicator::synchronize() {
   return check("bpsHostStreamSynchronize", result);
 }
 
-// A CUDA stream does not report a failed call; the communicator does.
+// A CUDA stream stands at a failed call, and only the communicator reports the failure.
 Status RankCommunicator::waitForGpu() {
   if (gpu_ == nullptr) return {};
-  BPS_TRY(gpu_->synchronize());
-  bpsResult_t failed = bpsSuccess;
-  BPS_TRY(check("bpsCommGetAsyncError", bpsCommGetAsyncError(comm_, &failed)));
-  return check("bpsAllReduce", failed);
+  while (!BPS_TRY(gpu_->idle())) {
+    bpsResult_t failed = bpsSuccess;
+    BPS_TRY(check("bpsCommGetAsyncError", bpsCommGetAsyncError(comm_, &failed)));
+    BPS_TRY(check("bpsAllReduce", failed));
+    std::this_thread::yield();
+  }
+  return {};
 }
 
 Status RankCommunicator::barrier() {

@@ -14,13 +14,17 @@ namespace bps {
 bpsResult_t commInitWithoutGpuGroups(bpsComm_t* comm, int nRanks, const bpsUniqueId& id, int rank);
 
 // Declares that `part` carries parts of the calls of `whole`. If `part` or `whole` fails, both
-// communicators fail, on all ranks. From then on, CUDA streams stop at failed calls of `part` until
-// bpsCommAbort or bpsCommDestroy. `name` names the part in messages. All ranks call this function
+// communicators fail, on all ranks. `name` names the part in messages. All ranks call this function
 // before the first call on `part`.
 bpsResult_t commLinkToParent(bpsComm_t part, bpsComm_t whole, const std::string& name);
 
 // Ends `comm` on all ranks with the failure `result` and the text `why`. Does not wait.
 bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
+
+// CUDA streams wait for all calls between these two functions at once (Communicator::beginGroup()). Unlike bpsGroupStart,
+// they do not hold back the calls. The thread that uses `comm` calls them.
+bpsResult_t commBeginGroup(bpsComm_t comm);
+bpsResult_t commEndGroup(bpsComm_t comm);
 
 // True if a call on `comm` has reached its place in its stream and has not ended.
 bool commHasCallsInFlight(bpsComm_t comm);

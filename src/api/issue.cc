@@ -1,8 +1,10 @@
 #include "src/api/issue.h"
 
 #include <map>
+#include <set>
 
 #include "src/api/gpu_groups.h"
+#include "src/base/guard.h"
 #include "src/plan/fusion.h"
 
 namespace bps {
@@ -33,15 +35,8 @@ GroupCall describeForFusion(const DeferredCall& deferred) {
   return described;
 }
 
-}  // namespace
-
-Status issue(bpsComm& handle, const AllReduceCall& call) {
-  const HandleReference reference = BPS_TRY(readyCommunicator(&handle));
-  return BPS_TRY(issueToGpuGroup(handle, call)) ? Status() : reference->allReduce(call);
-}
-
-Status issueGroup(std::vector<DeferredCall>& calls) {
-  numberCalls(calls);
+// Issues the calls of a group in order, except that small calls fuse. Returns the first failure.
+Status issueFused(const std::vector<DeferredCall>& calls) {
   std::vector<GroupCall> described;
   described.reserve(calls.size());
   for (const DeferredCall& deferred : calls) described.push_back(describeForFusion(deferred));
@@ -57,6 +52,25 @@ Status issueGroup(std::vector<DeferredCall>& calls) {
     for (const size_t index : together) fused.push_back(calls[index].call);
     keepFirst(first, (*deferred.reference)->allReduceFused(fused));
   }
+  return first;
+}
+
+}  // namespace
+
+Status issue(bpsComm& handle, const AllReduceCall& call) {
+  const HandleReference reference = BPS_TRY(readyCommunicator(&handle));
+  return BPS_TRY(issueToGpuGroup(handle, call)) ? Status() : reference->allReduce(call);
+}
+
+Status issueGroup(std::vector<DeferredCall>& calls) {
+  numberCalls(calls);
+  std::set<Communicator*> comms;
+  for (const DeferredCall& deferred : calls)
+    if (readyCommunicator(&deferred.reference->handle()).ok())
+      comms.insert(deferred.reference->handle().communicator.get());
+  for (const Communicator* comm : comms) comm->beginGroup();
+  Status first = guarded([&] { return issueFused(calls); });
+  for (const Communicator* comm : comms) keepFirst(first, comm->endGroup());
   return first;
 }
 

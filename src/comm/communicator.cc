@@ -154,8 +154,25 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   collective->deviceScalar = call.deviceScalar;
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
-  BPS_TRY(enterStream(call, *collective));
+  if (cuda_ != nullptr && BPS_TRY(cuda_->prepare(call, *collective))) {
+    collective->onHostStream = false;
+    BPS_TRY(cut(*collective));
+    Status issued = submitOnDevice(call, std::move(collective));
+    if (!issued.ok() && !failure_.failed()) fail(issued);
+    return issued;
+  }
+  if (call.stream == nullptr) return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
+  BPS_TRY(cut(*collective));
+  collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
   return submit(std::move(collective), call.number);
+}
+
+// The progress thread gets the call first: the queues of the driver may have room for the whole call only after it has
+// made progress.
+Status Communicator::submitOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective) {
+  const cuda::CopyQueue::PlacedCall placed = BPS_TRY(cuda_->place(call, *collective));
+  BPS_TRY(submit(std::move(collective), call.number));
+  return cuda_->enqueue(call, placed);
 }
 
 Status Communicator::allReduceFused(std::span<const AllReduceCall> calls) {
@@ -163,6 +180,7 @@ Status Communicator::allReduceFused(std::span<const AllReduceCall> calls) {
   auto collective = makeCollective(calls.front());
   collective->call.fused = fusedCallsOf(calls);
   for (const AllReduceCall& call : calls.subspan(1)) collective->call.count += call.count;
+  BPS_TRY(cut(*collective));
   const auto position = FusedPosition::enter(calls, progressThread_->engine());
   collective->send = position->contributions();
   collective->recv = position->sums();
@@ -176,6 +194,7 @@ Status Communicator::submitCheckOnly(const AllReduceCall& call) {
   collective->call.byGpuGroups = true;
   collective->position = std::make_shared<NoStreamPosition>();
   collective->onHostStream = false;
+  BPS_TRY(cut(*collective));
   return submit(std::move(collective), std::nullopt);
 }
 
@@ -185,20 +204,14 @@ Status Communicator::checkOpen() {
   return {};
 }
 
-// Enters the call into its stream, which is a CUDA stream or a host stream.
-Status Communicator::enterStream(const AllReduceCall& call, Collective& collective) {
-  if (cuda_ != nullptr) collective.position = BPS_TRY(cuda_->enter(call, collective));
-  collective.onHostStream = collective.position == nullptr;
-  if (!collective.onHostStream) return {};
-  if (call.stream == nullptr)
-    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
-  collective.position = call.stream->enter(call.buffers(), progressThread_->engine());
-  return {};
+Status Communicator::cut(Collective& collective) {
+  collective.limits = tuning_.limits;
+  Status cut = progressThread_->session().cutter->cut(collective, failure_.firstError());
+  return cut.ok() ? std::move(cut) : recordLostCall(std::move(cut));
 }
 
 Status Communicator::submit(std::unique_ptr<Collective> collective, std::optional<uint64_t> number) {
   const ProgressEngine::Start start = startOf(*collective);
-  collective->limits = tuning_.limits;
   collective->call.number = number ? *number : nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
@@ -252,6 +265,7 @@ Status Communicator::finalize() {
     pause = std::min(pause * 2, std::chrono::microseconds(1000));
   }
   if (engine.endedWithCalls() || state_.lostCall) return failureOrAborted();
+  if (cuda_ != nullptr) cuda_->waitForCopies(timeoutDeadline());
   const Session& session = progressThread_->session();
   if (session.local != nullptr) session.local->leave();
   Status written = writeTraffic(session, timeoutDeadline());
@@ -274,7 +288,6 @@ void Communicator::fail(const Status& why) {
 }
 
 void Communicator::linkToParent(const Communicator& parent, std::string name) {
-  if (cuda_ != nullptr) cuda_->holdFailedStreams();
   failure_.linkToParent(parent.failure_, std::move(name), [this] { control_->interrupt(); });
 }
 
@@ -282,7 +295,6 @@ void Communicator::releaseFailedStreams() const {
   if (cuda_ != nullptr) cuda_->releaseFailedStreams();
 }
 
-// The wait has a limit, because a copy on a failed device never ends (see StagedBuffers).
 void Communicator::waitForBuffersIdle() const {
   const Deadline deadline = timeoutDeadline().earlier(Deadline::in(std::chrono::seconds(2)));
   while (!progressThread_->engine()->hasEnded() && !deadline.passed())

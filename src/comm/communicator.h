@@ -79,11 +79,15 @@ class Communicator {
   // Ends the communicator on all ranks because of a failure that only this rank knows. Does not block.
   void fail(const Status& why);
   // Makes this communicator a child of `parent`: it carries parts of the parent's calls, and both
-  // fail together. Error messages refer to the child as `name`. On CUDA, a stream stops at a failed
-  // call until releaseFailedStreams(), because the work queued behind this call would combine
-  // incomplete parts. All ranks call this method before the first call.
+  // fail together. Error messages refer to the child as `name`. All ranks call this method before the first call.
   void linkToParent(const Communicator& parent, std::string name);
+  // A CUDA stream stands at a failed call until releaseFailedStreams(): later work must not take the buffers for sums.
   void releaseFailedStreams() const;
+  // Between beginGroup() and endGroup(), CUDA streams wait for all calls at once (CudaBackend::beginGroup()).
+  void beginGroup() const {
+    if (cuda_ != nullptr) cuda_->beginGroup();
+  }
+  Status endGroup() const { return cuda_ != nullptr ? cuda_->endGroup() : Status(); }
   // Waits until nothing accesses the buffers any more, at most 2 s. Call waitForBuffersIdle() after
   // abort() of a started communicator.
   void waitForBuffersIdle() const;
@@ -112,7 +116,9 @@ class Communicator {
   Status tune(Deadline deadline);
   Result<double> timeCalls(size_t bytes, int calls, Deadline deadline);
   Status checkOpen();
-  Status enterStream(const AllReduceCall& call, Collective& collective);
+  // Cuts the call into chunks. May wait for a change of servers (call_cutter.h).
+  Status cut(Collective& collective);
+  Status submitOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective);
   // Without a number, the call gets the next number.
   Status submit(std::unique_ptr<Collective> collective, std::optional<uint64_t> number);
   Status recordLostCall(Status why);

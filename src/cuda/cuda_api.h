@@ -60,7 +60,8 @@ inline bool isDefaultStream(Stream stream) { return reinterpret_cast<uintptr_t>(
   FUNCTION("cuStreamWaitEvent", streamWaitEvent, (Stream stream, Event event, unsigned flags))                         \
   FUNCTION("cuStreamWaitValue32_v2", streamWaitValue32,                                                                \
            (Stream stream, Address address, uint32_t value, unsigned flags))                                           \
-  FUNCTION("cuLaunchHostFunc", launchHostFunc, (Stream stream, void (*body)(void*), void* argument))                   \
+  FUNCTION("cuStreamWriteValue32_v2", streamWriteValue32,                                                              \
+           (Stream stream, Address address, uint32_t value, unsigned flags))                                           \
   FUNCTION("cuThreadExchangeStreamCaptureMode", threadExchangeStreamCaptureMode, (int* mode))                          \
   FUNCTION("cuEventCreate", eventCreate, (Event* event, unsigned flags))                                               \
   FUNCTION("cuEventDestroy_v2", eventDestroy, (Event event))                                                           \

@@ -72,19 +72,13 @@ Result<Device*> Device::open(const Api& api, int ordinal) {
   std::unique_ptr<Device> opened(new Device(api, ordinal, context));
   opened->numaNode_ = numaNodeOfGpu(api, ordinal);
   opened->hasStreamMemOps_ = opened->probeStreamMemOps();
-  if (!opened->hasStreamMemOps_)
-    logWarn(Subsystem::kInit,
-            "CUDA device {} has no stream memory operations: streams wait for bps in host functions, which holds up "
-            "other host functions of this process",
-            ordinal);
   device = std::move(opened);
   return device.get();
 }
 
-// The driver has no query for stream memory operations. The probe therefore lets a stream wait for
-// a value that is already in memory.
+// The driver has no query for stream memory operations. The probe therefore lets a stream write a value and wait for it.
 bool Device::probeStreamMemOps() {
-  if (api_.streamWaitValue32 == nullptr) return false;
+  if (api_.streamWaitValue32 == nullptr || api_.streamWriteValue32 == nullptr) return false;
   const ScopedContext scope(*this);
   Result<PinnedMemory> memory = PinnedMemory::create(*this, sizeof(uint32_t));
   if (!memory.ok()) return false;
@@ -92,7 +86,8 @@ bool Device::probeStreamMemOps() {
   Result<std::unique_ptr<OwnedStream>> created = OwnedStream::create(*this);
   if (!created.ok()) return false;
   const std::unique_ptr<OwnedStream> stream = std::move(created).value();
-  return api_.streamWaitValue32(stream->get(), word.address(), 0, kWaitGeq) == kSuccess &&
+  return api_.streamWriteValue32(stream->get(), word.address(), 1, 0) == kSuccess &&
+         api_.streamWaitValue32(stream->get(), word.address(), 1, kWaitGeq) == kSuccess &&
          api_.streamSynchronize(stream->get()) == kSuccess;
 }
 

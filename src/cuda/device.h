@@ -33,7 +33,7 @@ class Device {
   int ordinal() const { return ordinal_; }
   Context context() const { return context_; }
   int numaNode() const { return numaNode_; }  // -1: unknown
-  // True if streams can wait for a value in memory without a host function.
+  // True if streams can wait for a value in memory and write one, which all calls on CUDA streams need.
   bool hasStreamMemOps() const { return hasStreamMemOps_; }
 
  private:

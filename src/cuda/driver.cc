@@ -19,9 +19,10 @@ Status load(Api& api) {
   const char* missing = nullptr;
   forEachFunction(api, [&](const char* name, auto& function) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    // Older drivers lack these two functions. StreamGates and GpuMemory work without them.
-    const bool optional =
-        std::string_view(name) == "cuStreamWaitValue32_v2" || std::string_view(name) == "cuMemGetHandleForAddressRange";
+    // Older drivers lack these functions. Device and GpuMemory check for them.
+    const std::string_view symbol = name;
+    const bool optional = symbol == "cuStreamWaitValue32_v2" || symbol == "cuStreamWriteValue32_v2" ||
+                          symbol == "cuMemGetHandleForAddressRange";
     if (function == nullptr && !optional) missing = name;
   });
   if (missing != nullptr) return failure(Code::kUnhandledCuda, "the CUDA driver is too old, it has no {}", missing);

@@ -48,6 +48,8 @@ Result<PinnedMemory> PinnedMemory::create(const Device& device, size_t bytes) {
 Result<PinnedMemory::Region> PinnedMemory::pin(const Device& device, size_t bytes) {
   void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return systemFailure(fmt::format("{} bytes of pinned memory", bytes), errno);
+  // After a fork() the parent's pages would be copied on the next write, and the device would keep the old ones.
+  ::madvise(mapped, bytes, MADV_DONTFORK);
   Region region{static_cast<uint8_t*>(mapped), 0, bytes};
   preferNumaNode(region.data, bytes, device.numaNode());
   std::memset(mapped, 0, bytes);

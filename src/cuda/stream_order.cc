@@ -19,6 +19,16 @@ Result<Context> contextOf(const Device& device, Stream stream) {
   return context;
 }
 
+namespace {
+
+Status waitForEvent(const Device& device, Stream later, Event event) {
+  const Api& api = device.api();
+  const ScopedContext scope(api, BPS_TRY(contextOf(device, later)));
+  return check(api, api.streamWaitEvent(later, event, 0), "cuStreamWaitEvent");
+}
+
+}  // namespace
+
 Status orderAfter(const Device& device, Stream later, Stream earlier) {
   const Api& api = device.api();
   TemporaryEvent passed{api};
@@ -27,8 +37,18 @@ Status orderAfter(const Device& device, Stream later, Stream earlier) {
     BPS_TRY(check(api, api.eventCreate(&passed.event, kDisableTiming), "cuEventCreate"));
     BPS_TRY(check(api, api.eventRecord(passed.event, earlier), "cuEventRecord"));
   }
-  const ScopedContext scope(api, BPS_TRY(contextOf(device, later)));
-  return check(api, api.streamWaitEvent(later, passed.event, 0), "cuStreamWaitEvent");
+  return waitForEvent(device, later, passed.event);
+}
+
+Status orderAfter(const Device& device, Stream later, Stream earlier, const OwnedEvent& event) {
+  const Api& api = device.api();
+  Context context = BPS_TRY(contextOf(device, earlier));
+  if (context != device.context()) return orderAfter(device, later, earlier);
+  {
+    const ScopedContext scope(api, context);
+    BPS_TRY(check(api, api.eventRecord(event.get(), earlier), "cuEventRecord"));
+  }
+  return waitForEvent(device, later, event.get());
 }
 
 }  // namespace bps::cuda

@@ -20,5 +20,8 @@ struct TemporaryEvent {
 
 // Makes later work in `later` wait for the work that is in `earlier` now.
 Status orderAfter(const Device& device, Stream later, Stream earlier);
+// As above, and avoids the creation of an event if `earlier` belongs to the primary context. A later call may use the
+// same event.
+Status orderAfter(const Device& device, Stream later, Stream earlier, const OwnedEvent& event);
 
 }  // namespace bps::cuda

@@ -41,6 +41,7 @@ ncclResult_t CallGroup::issue(Issuer issuer) const {
   ncclResult_t first = ncclSuccess;
   std::unique_ptr<ScopedDevice> on;
   bool inNcclGroup = false;
+  for (const auto& shadow : shadows()) shadow->beginGroup();
   for (const QueuedCall& one : calls_) {
     const auto& shadow = one.shadow;
     const Call& call = one.call;
@@ -66,6 +67,7 @@ ncclResult_t CallGroup::issue(Issuer issuer) const {
               BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream));
   }
   if (inNcclGroup) keepWorse(first, BPS_REAL(ncclGroupEnd));
+  for (const auto& shadow : shadows()) keepWorse(first, shadow->endGroup());
   return first;
 }
 

@@ -6,6 +6,8 @@ using namespace bps::fake;
 FAKE_CUDA int cuEventCreate(void** event, unsigned) {
   const int failed = enterInContext("cuEventCreate");
   if (failed != kSuccess) return failed;
+  Lock lock(state().mutex);
+  drainContext(lock, *current());
   return *event = new Event{current(), nullptr}, kSuccess;
 }
 

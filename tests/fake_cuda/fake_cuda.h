@@ -29,6 +29,13 @@
 //   FAKE_CUDA_FREE_WAITS=1        Freeing memory waits for all operations in the device's streams.
 //   FAKE_CUDA_PEER_MEMORY=1       The CPU can access device memory, and so can network devices made of software.
 //   FAKE_CUDA_SERIAL_CALLBACKS=1  The host functions of all streams run one at a time.
+//   FAKE_CUDA_STRICT=1            The driver is the worst that the rules allow. Every context has a lock. A function that
+//                                 allocates, frees, registers, or creates a stream or an event, and the first launch of
+//                                 a kernel, hold the lock until all streams of the context are idle. A launch into a
+//                                 full queue (64 operations by default) holds it until there is room. Every other
+//                                 function, except those for contexts, waits until the lock is free. Copies in one
+//                                 direction are carried out in the order in which they were issued, whatever their
+//                                 streams. Host functions run one at a time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -53,4 +60,6 @@ void* fakeCudaAlias(const void* pointer);
 // Runs `body` as a "kernel" in the order of the stream. Other streams do not wait for `body`. If
 // `body` waits, the stream waits too.
 int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument);
+// The same for a kernel that was never launched before, as with lazy loading of modules.
+int fakeCudaFirstLaunch(void* stream, void (*body)(void*), void* argument);
 }

@@ -73,7 +73,8 @@ int hostMemory(void** memory, size_t bytes, Kind kind) {
   constexpr size_t kPage = 4096;
   *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
   if (*memory == nullptr) return kOutOfMemory;
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
+  drainContext(lock, *current());
   allocations()[reinterpret_cast<uintptr_t>(*memory)] = {bytes, kind, current()->device};
   return kSuccess;
 }
@@ -92,6 +93,7 @@ int release(uintptr_t address) {
   if (found == allocations().end()) return kInvalidValue;
   const Kind kind = found->second.kind;
   if (setting("FAKE_CUDA_FREE_WAITS", 0) != 0) awaitDevice(lock, found->second.device);
+  drainContext(lock, *state().primary[static_cast<size_t>(found->second.device)]);
   allocations().erase(address);
   if (kind == Kind::kManaged || kind == Kind::kPinned) std::free(reinterpret_cast<void*>(address));
   return kSuccess;
@@ -121,6 +123,8 @@ void* alias(const void* pointer) {
   return reinterpret_cast<void*>(Arena::get().holds(address) ? Arena::get().aliasOf(address) : address);
 }
 
+bool isDeviceMemory(const void* pointer) { return Arena::get().holds(reinterpret_cast<uintptr_t>(pointer)); }
+
 bool isPageable(const void* pointer, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(pointer);
   const Lock lock(state().mutex);
@@ -135,7 +139,8 @@ using namespace bps::fake;
 FAKE_CUDA int cuMemAlloc_v2(uintptr_t* pointer, size_t bytes) {
   const int failed = enterUnsafe("cuMemAlloc_v2");
   if (failed != kSuccess) return failed;
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
+  drainContext(lock, *current());
   *pointer = bytes == 0 ? 0 : Arena::get().place(allocations(), bytes);
   if (*pointer == 0) return bytes == 0 ? kInvalidValue : kOutOfMemory;
   allocations()[*pointer] = {bytes, Kind::kDevice, current()->device};
@@ -166,7 +171,8 @@ FAKE_CUDA int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned) {
   const int failed = enterUnsafe("cuMemHostRegister_v2");
   if (failed != kSuccess) return failed;
   const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
+  drainContext(lock, *current());
   if (memory == nullptr || bytes == 0) return kInvalidValue;
   const auto next = allocations().lower_bound(begin);
   const bool overlaps = find(begin) != nullptr || (next != allocations().end() && next->first < begin + bytes);

@@ -1,6 +1,7 @@
 #include "tests/fake_cuda/state.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/fake_cuda/fake_cuda.h"
 
@@ -34,7 +35,25 @@ int enter(const char* name) {
 int enterInContext(const char* name) {
   const int failed = enter(name);
   if (failed != kSuccess) return failed;
-  return current() == nullptr ? kInvalidContext : kSuccess;
+  if (current() == nullptr) return kInvalidContext;
+  Lock lock(state().mutex);
+  if (std::strncmp(name, "cuCtx", 5) != 0) awaitContext(lock, *current());
+  return kSuccess;
+}
+
+void awaitContext(Lock& lock, const Context& context) {
+  if (strict()) state().changed.wait(lock, [&] { return !context.locked; });
+}
+
+void drainContext(Lock& lock, Context& context) {
+  if (!strict()) return;
+  awaitContext(lock, context);
+  context.locked = true;
+  std::vector<CompletionPtr> marks{context.legacy.last};
+  for (const Stream* stream : context.streams) marks.push_back(stream->last);
+  for (const CompletionPtr& completion : marks) state().changed.wait(lock, [&] { return completion->done; });
+  context.locked = false;
+  state().changed.notify_all();
 }
 
 int enterUnsafe(const char* name) {
@@ -72,8 +91,17 @@ FAKE_CUDA void fakeCudaCopyRate(double bytesPerSecond) {
 
 FAKE_CUDA void* fakeCudaAlias(const void* pointer) { return alias(pointer); }
 
+FAKE_CUDA int fakeCudaFirstLaunch(void* stream, void (*body)(void*), void* argument) {
+  {
+    Lock lock(state().mutex);
+    drainContext(lock, *current());
+  }
+  return fakeCudaLaunch(stream, body, argument);
+}
+
 FAKE_CUDA int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument) {
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
+  awaitContext(lock, *streamOf(stream)->context);
   enqueue(*streamOf(stream), [=] { body(argument); });
   return kSuccess;
 }

@@ -73,6 +73,9 @@ struct Context {
   std::vector<Stream*> streams;
   std::map<int, std::vector<std::shared_ptr<Queue>>> shared;  // by priority, if streams share queues
   size_t nextShared = 0;
+  // If the driver is strict:
+  bool locked = false;                         // a function waits with the context's lock
+  CompletionPtr lastCopy[2] = {nullptr, nullptr};  // out of the device, into the device
 };
 
 struct State {
@@ -86,6 +89,7 @@ struct State {
 };
 State& state();
 unsigned setting(const char* name, unsigned fallback);
+inline bool strict() { return setting("FAKE_CUDA_STRICT", 0) != 0; }
 
 // The state of the calling thread.
 struct Thread {
@@ -103,6 +107,12 @@ int enterInContext(const char* name);  // requires a current context
 int enterUnsafe(const char* name);     // requires a current context; for functions that are unsafe during a capture
 using Lock = std::unique_lock<std::mutex>;
 
+// The functions below do nothing unless the driver is strict. The caller must hold the lock of the state.
+// Waits until no function waits with the lock of the context.
+void awaitContext(Lock& lock, const Context& context);
+// Waits, with the lock of the context, until all operations in its streams have ended.
+void drainContext(Lock& lock, Context& context);
+
 // Returns the stream of a handle. The handles null, 1 and 2 name default streams of the current
 // context. The caller must hold the lock.
 Stream* streamOf(void* handle);
@@ -111,6 +121,7 @@ CompletionPtr enqueue(Stream& stream, std::function<void()> run, const Completio
 
 // Returns the address at which the CPU can access the memory of the pointer.
 void* alias(const void* pointer);
+bool isDeviceMemory(const void* pointer);
 // True if some of the bytes are neither in device memory nor in pinned memory.
 bool isPageable(const void* pointer, size_t bytes);
 

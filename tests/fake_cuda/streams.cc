@@ -127,7 +127,7 @@ void copy(void* to, const void* from, size_t bytes) {
 void runHostFunction(Body body, void* argument) {
   static std::mutex oneAtATime;
   std::unique_lock<std::mutex> turn(oneAtATime, std::defer_lock);
-  if (setting("FAKE_CUDA_SERIAL_CALLBACKS", 0) != 0) turn.lock();
+  if (strict() || setting("FAKE_CUDA_SERIAL_CALLBACKS", 0) != 0) turn.lock();
   body(argument);
 }
 
@@ -146,20 +146,24 @@ Stream* streamOf(void* handle) {
   return own;
 }
 
-// Waits until the queue has room for an operation, whatever the operation is. Releases the lock
-// while it waits.
-static void waitForRoom(const Queue& queue) {
-  const size_t depth = setting("FAKE_CUDA_DEPTH", 0);
+// Waits until the queue has room for an operation, whatever the operation is. Releases the lock of the state while it
+// waits, and holds the lock of the context if the driver is strict.
+static void waitForRoom(Context& context, const Queue& queue) {
+  const size_t depth = setting("FAKE_CUDA_DEPTH", strict() ? 64 : 0);
   if (depth == 0 || queue.operations.size() < depth) return;
   Lock lock(state().mutex, std::adopt_lock);
+  awaitContext(lock, context);
+  context.locked = strict();
   state().changed.wait(lock, [&] { return queue.operations.size() < depth; });
+  context.locked = false;
+  state().changed.notify_all();
   lock.release();
 }
 
 CompletionPtr enqueue(Stream& stream, std::function<void()> run, const CompletionPtr& after) {
   auto completion = std::make_shared<Completion>();
   if (stream.capture != Capture::kNone) return completion;
-  waitForRoom(*stream.queue);
+  waitForRoom(*stream.context, *stream.queue);
   Operation operation{{stream.last}, std::move(run), completion};
   Context& context = *stream.context;
   if (after != nullptr) operation.after.push_back(after);
@@ -182,7 +186,8 @@ using namespace bps::fake;
 FAKE_CUDA int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   const int failed = enterUnsafe("cuStreamCreateWithPriority");
   if (failed != kSuccess) return failed;
-  const Lock lock(state().mutex);
+  Lock lock(state().mutex);
+  drainContext(lock, *current());
   return *stream = newStream(*current(), (flags & 1) == 0, priority), kSuccess;
 }
 
@@ -259,6 +264,18 @@ FAKE_CUDA int cuStreamWaitValue32_v2(void* stream, uintptr_t address, uint32_t v
   return kSuccess;
 }
 
+FAKE_CUDA int cuStreamWriteValue32_v2(void* stream, uintptr_t address, uint32_t value, unsigned flags) {
+  const int failed = enterInContext("cuStreamWriteValue32_v2");
+  if (failed != kSuccess) return failed;
+  if (setting("FAKE_CUDA_MEM_OPS", 1) == 0) return kNotSupported;
+  if (flags != 0 || address % sizeof value != 0 || isPageable(reinterpret_cast<void*>(address), sizeof value))
+    return kInvalidValue;
+  auto* word = static_cast<uint32_t*>(alias(reinterpret_cast<void*>(address)));
+  const Lock lock(state().mutex);
+  enqueue(*streamOf(stream), [=] { std::atomic_ref<uint32_t>(*word).store(value); });
+  return kSuccess;
+}
+
 FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* stream) {
   const int failed = enterInContext("cuMemcpyAsync");
   if (failed != kSuccess) return failed;
@@ -269,7 +286,9 @@ FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* st
   {
     const Lock lock(state().mutex);
     if (heldUp) ++state().calls["pageable copy"];
-    completion = enqueue(*streamOf(stream), [=] { copy(target, source, bytes); });
+    CompletionPtr& last = current()->lastCopy[isDeviceMemory(target) ? 1 : 0];
+    completion = enqueue(*streamOf(stream), [=] { copy(target, source, bytes); }, strict() ? last : nullptr);
+    last = completion;
   }
   if (heldUp) waitFor(completion);
   return kSuccess;

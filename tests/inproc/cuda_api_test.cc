@@ -67,13 +67,13 @@ TEST_F(CudaApi, GroupsIssueCallsOfSeveralCommunicators) {
   const Buffer send(Memory::kDevice, content);
   std::vector<std::unique_ptr<Buffer>> recvs;
   for (int i = 0; i < 8; ++i) recvs.push_back(std::make_unique<Buffer>(Memory::kDevice, content.size()));
-  const auto calls = fakeCuda().calls("cuLaunchHostFunc");
+  const auto calls = fakeCuda().calls("cuMemcpyAsync");
   ASSERT_EQ(bpsGroupStart(), bpsSuccess);
   for (size_t i = 0; i < recvs.size(); ++i)
     ASSERT_EQ(bpsAllReduce(send.get(), recvs[i]->get(), 5000, bpsFloat32, bpsSum, i % 2 == 0 ? first : second,
                            streams[i / 4].get()),
               bpsSuccess);
-  EXPECT_EQ(fakeCuda().calls("cuLaunchHostFunc"), calls) << "nothing is in the streams yet";
+  EXPECT_EQ(fakeCuda().calls("cuMemcpyAsync"), calls) << "nothing is in the streams yet";
   ASSERT_EQ(bpsGroupEnd(), bpsSuccess) << bpsGetLastError(nullptr);
   for (const AppStream& stream : streams) stream.synchronize();
   for (const auto& recv : recvs) EXPECT_EQ(recv->content(), content);
@@ -121,7 +121,7 @@ TEST_F(CudaApi, HostStreamsStillWork) {
   const Buffer pinned(Memory::kPinned, 4000);
   const auto waits = fakeCuda().calls("cuStreamWaitValue32_v2");
   ASSERT_EQ(bpsAllReduce(pinned.get(), out.data(), 1000, bpsFloat32, bpsSum, comm, nullptr), bpsSuccess);
-  EXPECT_EQ(fakeCuda().calls("cuStreamWaitValue32_v2"), waits + 1);
+  EXPECT_GT(fakeCuda().calls("cuStreamWaitValue32_v2"), waits);
   EXPECT_EQ(api().streamSynchronize(nullptr), cuda::kSuccess);
   EXPECT_EQ(std::memcmp(out.data(), pinned.bytes(), 4000), 0);
 }

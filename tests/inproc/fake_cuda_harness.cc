@@ -53,7 +53,8 @@ const FakeCudaApi& fakeCuda() {
                                     loadFunction<decltype(&fakeCudaFail)>("fakeCudaFail"),
                                     loadFunction<decltype(&fakeCudaCopyRate)>("fakeCudaCopyRate"),
                                     loadFunction<decltype(&fakeCudaAlias)>("fakeCudaAlias"),
-                                    loadFunction<decltype(&fakeCudaLaunch)>("fakeCudaLaunch")};
+                                    loadFunction<decltype(&fakeCudaLaunch)>("fakeCudaLaunch"),
+                                    loadFunction<decltype(&fakeCudaFirstLaunch)>("fakeCudaFirstLaunch")};
   return instance;
 }
 

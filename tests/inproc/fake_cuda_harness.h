@@ -22,6 +22,7 @@ struct FakeCudaApi {
   decltype(&fakeCudaCopyRate) setCopyRate;
   decltype(&fakeCudaAlias) alias;
   decltype(&fakeCudaLaunch) launch;
+  decltype(&fakeCudaFirstLaunch) firstLaunch;
 };
 const FakeCudaApi& fakeCuda();
 const cuda::Api& api();

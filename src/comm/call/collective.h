@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/comm/call/staged_call.h"
 #include "src/comm/call/stream_position.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
@@ -31,24 +32,25 @@ struct Collective {
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
   bool stageSend = false, stageRecv = false;  // true if the CPU cannot access the buffer (staged_buffers.h)
-  const void* deviceScalar = nullptr;         // null, or the place of the scalar, read when the call starts
+  const void* deviceScalar = nullptr;         // null, or the place of the scalar, read when the call begins
   std::shared_ptr<StreamPosition> position;
+  std::shared_ptr<const StagedCall> staging;  // null if the call is not on a CUDA stream
   bool onHostStream = true;
   CutLimits limits;
 
-  // The next members are set when the call is admitted.
-  bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
+  // The next members are set when the call is cut (call_cutter.h).
   std::vector<ChunkRef> chunks;
   size_t window = 1;  // number of rounds in flight (lane.h)
   size_t rounds = 0;
+  size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet
+
+  // The next members are set when the call begins.
+  bool onAllRails = false;   // true if the call uses all rails (plan/rails.h)
   uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
-  uint64_t firstStaged = 0;  // the index of chunks[0] among all staged chunks, if the call is staged
-  size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet
 
   bool hasManyRounds() const { return rounds >= 8; }
   bool inPlace() const { return send == recv; }
-  bool staged() const { return stageSend || stageRecv; }
 };
 
 std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes);

@@ -10,7 +10,7 @@ namespace {
 Result<RecoveryItem> decodeItem(const Blob& blob, const Roster& roster) {
   WireReader in(blob);
   RecoveryItem item;
-  item.callsBegun = in.get<uint64_t>();
+  item.callsCut = in.get<uint64_t>();
   const auto drives = in.get<uint8_t>();
   item.drivesRail = drives == 1;
   item.retired = in.get<uint64_t>();
@@ -53,7 +53,7 @@ Status agreeOnRail(Recovery& recovery, const std::vector<RecoveryItem>& items, c
 
 Blob encode(const RecoveryItem& item) {
   WireWriter out;
-  out.put(item.callsBegun).put(static_cast<uint8_t>(item.drivesRail ? 1 : 0)).put(item.retired);
+  out.put(item.callsCut).put(static_cast<uint8_t>(item.drivesRail ? 1 : 0)).put(item.retired);
   out.put(static_cast<uint32_t>(item.handles.size()));
   for (const Blob& handle : item.handles) out.put(handle);
   return std::move(out).take();
@@ -70,7 +70,7 @@ Result<Recovery> agreeOnRecovery(const std::vector<Blob>& items, const Roster& r
     Result<RecoveryItem> item = decodeItem(items[r], roster);
     if (!item.ok()) return std::move(item).status().within(roster.rankName(r));
     decoded.push_back(std::move(item).value());
-    recovery.firstCall = std::max(recovery.firstCall, decoded.back().callsBegun);
+    recovery.firstCall = std::max(recovery.firstCall, decoded.back().callsCut);
   }
   if (decoded[rank].drivesRail) BPS_TRY(agreeOnRail(recovery, decoded, roster, rank, depth));
   return recovery;

@@ -10,8 +10,8 @@
 //   chunks from `to` on             retired by no machine, so every contribution is intact
 //
 // All chunks from `from` on go through the SubstituteLane, in the order of the lane. Calls that any
-// rank has begun keep their cut. From call `firstCall` on, the shares are solved without the server.
-// No rank begins a call between its item and the result, so all ranks cut every call alike.
+// rank has cut keep their cut. From call `firstCall` on, the shares are solved without the server.
+// No rank cuts a call between its item and the result (call_cutter.h), so all ranks cut every call alike.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -23,7 +23,7 @@
 namespace bps {
 
 struct RecoveryItem {
-  uint64_t callsBegun = 0;
+  uint64_t callsCut = 0;
   bool drivesRail = false;
   uint64_t retired = 0;       // chunks of the lane
   std::vector<Blob> handles;  // per endpoint, see net::Mesh::handles(); empty if the rank drives no rail

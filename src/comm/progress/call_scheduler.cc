@@ -16,7 +16,10 @@ std::chrono::milliseconds departedTimeout(const Roster& roster) {
 }
 
 constexpr std::chrono::milliseconds kCheckInterval(500), kConnectionErrorInterval(20);
-constexpr std::chrono::microseconds kCopyPollInterval(20), kConnectInterval(1000);
+constexpr std::chrono::microseconds kConnectInterval(1000);
+// How often a thread looks whether a stream has reached a call or has copied: often after something has moved, and more
+// rarely while a stream is busy with other work.
+constexpr std::chrono::microseconds kMinStreamInterval(20), kMaxStreamInterval(200);
 
 }  // namespace
 
@@ -36,9 +39,9 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
       plane_(std::move(plane)),
       waiter_(std::move(waiter)),
       solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
-      cutter_(session.plan.weights, session.plan.limits),
       broken_{std::vector<bool>(session.control.roster().members()), {}, 0},
-      servers_(session.serverEvents, session.control, session.plan.depth, plane_.get(), waiter_) {}
+      servers_(session.serverEvents, session.control, session.plan.depth, *session.cutter, plane_.get(), waiter_),
+      streamInterval_(kMinStreamInterval) {}
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
@@ -69,6 +72,7 @@ Result<bool> CallScheduler::step() {
     if (waits_.watchdog.takeDumpSignal()) waits_.watchdog.dump(callsInFlight());
     return false;
   }
+  streamInterval_ = kMinStreamInterval;
   waiter_.noteProgress();
   waits_.watchdog.noteProgress();
   waits_.departedDeadline = Deadline::never();
@@ -85,16 +89,17 @@ void CallScheduler::disarm() {
   if (session_.local != nullptr) session_.local->endSleep();
 }
 
-// The end of a copy to or from a device wakes no thread. The sleep is as short as a copy, which
-// takes tens of microseconds.
 std::chrono::microseconds CallScheduler::maxSleep() {
-  if (copying()) return kCopyPollInterval;
+  if (awaitsStream()) {
+    streamInterval_ = std::min(2 * streamInterval_, kMaxStreamInterval);
+    return streamInterval_ / 2;
+  }
   if (servers_.connecting()) return kConnectInterval;
   return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
 }
 
 bool CallScheduler::needsPolling() const {
-  return copying() || servers_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
+  return awaitsStream() || servers_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
 }
 
 CallsInFlight CallScheduler::callsInFlight() const {
@@ -127,12 +132,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
     counts_.messagesBefore = plane_->messagesSent();
   }
   call->position->start();
-  BPS_TRY(servers_.beforeCall(counts_.begun++, cutter_));
-  const Cut cut = cutter_.next(count, elementSize, call->limits);
-  call->chunks = makeChunks(cut, elementSize);
-  call->window = cut.window;
-  call->rounds = call->chunks.back().round + 1;
-  call->remaining = call->chunks.size();
+  servers_.beforeBegin(counts_.begun++);
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
                      session_.rails.usesAllRails(count * elementSize, call->limits.targetChunkBytes);
   if (call->deviceScalar != nullptr) std::memcpy(&call->call.scalar, call->deviceScalar, elementSize);
@@ -194,8 +194,9 @@ bool CallScheduler::mayBeginCall() const {
 
 Status CallScheduler::handleServerEvents() {
   while (servers_.eventsPending()) {
-    const bool unfinished = !queued_.empty() || !active_.empty();
-    const ServerEvent event = BPS_TRY(servers_.handleOldest({counts_.begun, unfinished}));
+    // A lane that is made now carries host memory only.
+    if (staged() != nullptr) staged()->excludeFromGpu(session_.control.roster().machines.size() + servers_.nextServer());
+    const ServerEvent event = BPS_TRY(servers_.handleOldest(!queued_.empty() || !active_.empty()));
     const size_t member = session_.control.roster().ranks.size() + event.server;
     if (event.kind == ServerEvent::Kind::kJoining) broken_.reported[member] = false;
     if (event.kind != ServerEvent::Kind::kLost) continue;
@@ -218,7 +219,7 @@ void CallScheduler::reportWait() {
 
 Status CallScheduler::failIfWaitingForDeparted() {
   if (active_.empty()) return {};
-  if (copying()) {  // a copy waits for no rank, and StagedBuffers limits its time
+  if (copying()) {  // a copy out waits for no rank, and StagedBuffers limits its time
     waits_.departedDeadline = Deadline::never();
     return {};
   }
@@ -234,7 +235,6 @@ Status CallScheduler::failIfWaitingForDeparted() {
 }
 
 void CallScheduler::failAll(const Status& failure) {
-  if (staged() != nullptr) staged()->abandon();
   for (auto* calls : {&active_, &queued_}) {
     for (auto& call : *calls) finish(*call, failure);
     calls->clear();

@@ -19,7 +19,6 @@
 #include "src/comm/watchdog/call_watchdog.h"
 #include "src/cuda/staging/staged_buffers.h"
 #include "src/net/waiter.h"
-#include "src/plan/cutter.h"
 
 namespace bps {
 
@@ -54,6 +53,7 @@ class CallScheduler final : public ProgressWork {
   CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter);
   StagedBuffers* staged() const { return session_.staged(); }  // null if all buffers are in host memory
   bool copying() const { return staged() != nullptr && staged()->copying(); }
+  bool awaitsStream() const { return staged() != nullptr && staged()->awaitsStream(); }
   Status failIfWaitingForDeparted();
   Status handleServerEvents();
   bool mayBeginCall() const;
@@ -87,12 +87,12 @@ class CallScheduler final : public ProgressWork {
   net::Waiter waiter_;  // watches the connections of the data plane
   UserBuffers userBuffers_;
   SingleRankLane solo_;
-  Cutter cutter_;
   std::deque<std::unique_ptr<Collective>> queued_, active_;
   BrokenConnections broken_;
   Waits waits_;
   ServerMembership servers_;
   Counts counts_;
+  std::chrono::microseconds streamInterval_;  // until the next look at the streams
 };
 
 }  // namespace bps

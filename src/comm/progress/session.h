@@ -11,6 +11,7 @@
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/local/local_reducer.h"
+#include "src/comm/servers/call_cutter.h"
 #include "src/comm/servers/server_events.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
@@ -38,6 +39,7 @@ struct Session : SessionBase {
   MachineTraffic* traffic() const { return local != nullptr ? &local->traffic() : singleRankTraffic.get(); }
 
   JobPlan plan;
+  std::unique_ptr<CallCutter> cutter;
   Rails rails;
   std::unique_ptr<LocalReducer> local;                // null if the rank is alone on its machine
   std::unique_ptr<MachineTraffic> singleRankTraffic;  // null if not needed

@@ -21,21 +21,21 @@ std::string doneText(ServerEvent::Kind what, double rateFactor) {
 
 }  // namespace
 
-Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
+Status ServerChange::handle(const ServerEvent& event) {
   using Kind = ServerEvent::Kind;
   switch (event.kind) {
     case Kind::kJoining:
     case Kind::kLeaving:
     case Kind::kNewRate:
-      return begin(event, callsBegun);
+      return begin(event);
     case Kind::kHandles:
       return connect(event);
     case Kind::kConnected:
       if (!change_ || !change_->connected || change_->ready) return unexpected(event);
-      becomeReady(callsBegun);
+      becomeReady();
       return {};
     case Kind::kAt:
-      return takeEffectAt(event, callsBegun);
+      return takeEffectAt(event);
     case Kind::kEnd:
       if (!change_ || !change_->done) return unexpected(event);
       return onEnd();
@@ -50,11 +50,11 @@ Status ServerChange::handle(const ServerEvent& event, uint64_t callsBegun) {
   return unexpected(event);
 }
 
-Status ServerChange::begin(const ServerEvent& event, uint64_t callsBegun) {
+Status ServerChange::begin(const ServerEvent& event) {
   if (change_ || event.server >= control_.roster().servers.size()) return unexpected(event);
   change_.emplace(event);
   if (!change_->joins()) {
-    becomeReady(callsBegun);
+    becomeReady();
     return {};
   }
   Blob handles;
@@ -99,22 +99,23 @@ void ServerChange::noteConnected() {
   reply(ServerReply::Kind::kConnected);
 }
 
-void ServerChange::becomeReady(uint64_t callsBegun) {
+void ServerChange::becomeReady() {
   change_->ready = true;
-  reply(ServerReply::Kind::kReady, callsBegun);
+  reply(ServerReply::Kind::kReady, cutter_.hold());
 }
 
-Status ServerChange::takeEffectAt(const ServerEvent& event, uint64_t callsBegun) {
-  if (!change_ || !change_->ready || change_->firstCall || event.call < callsBegun) return unexpected(event);
+Status ServerChange::takeEffectAt(const ServerEvent& event) {
+  if (!change_ || !change_->ready || change_->firstCall || event.call < cutter_.callsCut()) return unexpected(event);
   change_->firstCall = event.call;
-  if (change_->changesLane()) weights_.add(event.call, change_->server, change_->joins(), change_->bytesPerSecond);
-  else weights_.addRate(event.call, change_->server, change_->rateFactor);
+  ServerWeights& weights = cutter_.weights();
+  if (change_->changesLane()) weights.add(event.call, change_->server, change_->joins(), change_->bytesPerSecond);
+  else weights.addRate(event.call, change_->server, change_->rateFactor);
+  cutter_.release();
   return {};
 }
 
 bool ServerChange::mayBegin(uint64_t call) const {
-  if (!change_ || !change_->ready) return true;
-  if (!change_->firstCall) return false;
+  if (!change_ || !change_->firstCall) return true;
   return call < *change_->firstCall || !change_->joins() || change_->done;
 }
 
@@ -124,12 +125,12 @@ Result<bool> ServerChange::step(uint64_t callsBegun) {
   if (!change_->firstCall || callsBegun < *change_->firstCall) return false;
   if (plane_ != nullptr && change_->changesLane()) {
     if (!plane_->canChangeLane(endpoint())) return false;
-    if (change_->joins()) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
+    if (change_->joins()) plane_->changeLane(endpoint(), BPS_TRY(cutter_.weights().at(*change_->firstCall)));
   }
   change_->done = true;
   reply(ServerReply::Kind::kDone);
   log(fmt::format("{} at call {} since the start; {} servers now", doneText(change_->what, change_->rateFactor),
-                  *change_->firstCall, weights_.present()));
+                  *change_->firstCall, cutter_.weights().present()));
   return true;
 }
 
@@ -159,13 +160,14 @@ Result<bool> ServerChange::stepMesh() {
 
 Status ServerChange::onEnd() {
   const bool removesLane = change_->what == ServerEvent::Kind::kLeaving && !change_->lost && plane_ != nullptr;
-  if (removesLane) plane_->changeLane(endpoint(), BPS_TRY(weights_.at(*change_->firstCall)));
+  if (removesLane) plane_->changeLane(endpoint(), BPS_TRY(cutter_.weights().at(*change_->firstCall)));
   end();
   return {};
 }
 
 void ServerChange::end() {
   if (plane_ != nullptr) plane_->dropLanes([this](net::Comm& comm) { waiter_.remove(comm); });
+  if (change_->ready && !change_->firstCall) cutter_.release();
   change_.reset();
 }
 

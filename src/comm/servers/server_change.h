@@ -7,8 +7,8 @@
 //   leave:  kLeaving -> ready -> kAt -> the lane is idle -> done -> kEnd -> the lane ends
 //   rate:   kNewRate -> ready -> kAt -> done -> kEnd
 //
-// A rank that is ready begins no call until it receives kAt. So no rank has begun the call of kAt, and all ranks cut
-// every call with the same servers. From this call on, a rank that joins waits until the old lane in this place, if
+// A rank that is ready cuts no call until it receives kAt (call_cutter.h). So no rank has cut the call of kAt, and all
+// ranks cut every call with the same servers. From this call on, a rank that joins waits until the old lane in this place, if
 // there is one, is idle: chunks of a place are never on two lanes. A rank keeps its lane to a server that leaves until
 // kEnd: if the server is lost before, other ranks may need the sums that the lane has kept.
 #pragma once
@@ -18,7 +18,7 @@
 #include <string>
 
 #include "src/comm/lanes/data_plane.h"
-#include "src/comm/servers/server_weights.h"
+#include "src/comm/servers/call_cutter.h"
 #include "src/control/control_plane.h"
 #include "src/net/waiter.h"
 
@@ -27,16 +27,17 @@ namespace bps {
 class ServerChange {
  public:
   // `plane` is null if this rank does not use the network. All arguments must outlive this object.
-  ServerChange(ControlPlane& control, ServerWeights& weights, DataPlane* plane, net::Waiter& waiter)
-      : control_(control), weights_(weights), plane_(plane), waiter_(waiter) {}
+  ServerChange(ControlPlane& control, CallCutter& cutter, DataPlane* plane, net::Waiter& waiter)
+      : control_(control), cutter_(cutter), plane_(plane), waiter_(waiter) {}
 
-  // Handles any event but kLost. `callsBegun` is the number of calls that this rank has begun.
-  Status handle(const ServerEvent& event, uint64_t callsBegun);
+  // Handles any event but kLost.
+  Status handle(const ServerEvent& event);
   // Call this function before the recovery from the loss of a server.
   void onLost(uint32_t server) {
     if (change_ && change_->server == server) change_->lost = true;
   }
-  // Goes on with the change. Returns whether anything moved.
+  // Goes on with the change. `callsBegun` is the number of calls that this rank has begun. Returns whether anything
+  // moved.
   Result<bool> step(uint64_t callsBegun);
   // True if this rank may begin the call with this number.
   bool mayBegin(uint64_t call) const;
@@ -65,20 +66,20 @@ class ServerChange {
     std::optional<uint64_t> firstCall;      // since kAt
   };
   size_t endpoint() const { return control_.roster().machines.size() + change_->server; }
-  Status begin(const ServerEvent& event, uint64_t callsBegun);
+  Status begin(const ServerEvent& event);
   Status connect(const ServerEvent& event);
-  Status takeEffectAt(const ServerEvent& event, uint64_t callsBegun);
+  Status takeEffectAt(const ServerEvent& event);
   Status onEnd();
   void end();
   void noteConnected();
-  void becomeReady(uint64_t callsBegun);
+  void becomeReady();
   void giveUp(const std::string& why);
   Result<bool> stepMesh();
   void reply(ServerReply::Kind kind, uint64_t limit = 0, Blob handles = {}, std::string text = {}) const;
   void log(const std::string& text) const;
 
   ControlPlane& control_;
-  ServerWeights& weights_;
+  CallCutter& cutter_;
   DataPlane* const plane_;
   net::Waiter& waiter_;
   std::optional<Change> change_;

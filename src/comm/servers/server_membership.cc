@@ -4,13 +4,13 @@
 
 namespace bps {
 
-Result<ServerEvent> ServerMembership::handleOldest(const ServerRecovery::Calls& calls) {
+Result<ServerEvent> ServerMembership::handleOldest(bool unfinishedCalls) {
   ServerEvent event = *events_.oldest();
   if (event.kind == ServerEvent::Kind::kLost) {
     change_.onLost(event.server);
-    BPS_TRY(recovery_.recover(event, calls));
+    BPS_TRY(recovery_.recover(event, unfinishedCalls));
   } else {
-    BPS_TRY(change_.handle(event, calls.begun));
+    BPS_TRY(change_.handle(event));
   }
   events_.handled();
   return event;

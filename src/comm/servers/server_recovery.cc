@@ -5,20 +5,27 @@
 
 namespace bps {
 
-Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls) {
+Status ServerRecovery::recover(const ServerEvent& loss, bool unfinishedCalls) {
+  const uint64_t callsCut = cutter_.hold();
+  Status recovered = recoverFrom(loss, callsCut, unfinishedCalls);
+  cutter_.release();
+  return recovered;
+}
+
+Status ServerRecovery::recoverFrom(const ServerEvent& loss, uint64_t callsCut, bool unfinishedCalls) {
   const Roster& roster = control_.roster();
   const auto start = Deadline::Clock::now();
   const Deadline deadline = Deadline::in(std::chrono::milliseconds(roster.settings.timeoutMs));
   const size_t endpoint = roster.machines.size() + loss.server;
   DataPlane::EndedLane lane;
   if (plane_ != nullptr) lane = BPS_TRY(plane_->endLane(endpoint, [&](net::Comm& comm) { waiter_.remove(comm); }));
-  Result<Recovery> agreed = agree(calls, lane, deadline);
-  if (!agreed.ok() && (!calls.unfinished || control_.hasLeft(0))) return {};  // the other ranks have ended
+  Result<Recovery> agreed = agree(callsCut, lane, deadline);
+  if (!agreed.ok() && (!unfinishedCalls || control_.hasLeft(0))) return {};  // the other ranks have ended
   Recovery recovery = BPS_TRY(std::move(agreed));
   if (recovery.rankLeft) return {};  // the CallScheduler fails calls that wait for a rank that has left
-  weights_.add(recovery.firstCall, loss.server, false);
+  cutter_.weights().add(recovery.firstCall, loss.server, false);
   if (plane_ != nullptr) {
-    const bool needed = calls.unfinished || recovery.firstCall > calls.begun;
+    const bool needed = unfinishedCalls || recovery.firstCall > callsCut;
     const Status replaced = plane_->replaceLane(endpoint, std::move(lane), std::move(recovery), deadline);
     if (!replaced.ok()) return needed ? replaced.clone() : Status();  // another rank has ended
     Status added;
@@ -31,9 +38,9 @@ Status ServerRecovery::recover(const ServerEvent& loss, const Calls& calls) {
   return {};
 }
 
-Result<Recovery> ServerRecovery::agree(const Calls& calls, const DataPlane::EndedLane& lane, Deadline deadline) const {
+Result<Recovery> ServerRecovery::agree(uint64_t callsCut, const DataPlane::EndedLane& lane, Deadline deadline) const {
   RecoveryItem item;
-  item.callsBegun = calls.begun;
+  item.callsCut = callsCut;
   item.drivesRail = plane_ != nullptr;
   item.retired = lane.remains.retired;
   if (plane_ != nullptr) item.handles = lane.mesh->handles();
@@ -46,7 +53,7 @@ void ServerRecovery::log(const ServerEvent& loss, double seconds) const {
   const Roster& roster = control_.roster();
   const std::string text = fmt::format(
       "{} is lost, and the calls go on without it: {}. The change took {:.0f} ms; {} of {} servers are left",
-      roster.endpointName(roster.machines.size() + loss.server), loss.text, 1e3 * seconds, weights_.present(),
+      roster.endpointName(roster.machines.size() + loss.server), loss.text, 1e3 * seconds, cutter_.weights().present(),
       roster.servers.size());
   if (control_.rank() == 0) logWarn(Subsystem::kColl, "{}", text);
   else logInfo(Subsystem::kColl, "{}", text);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "src/comm/lanes/data_plane.h"
-#include "src/comm/servers/server_weights.h"
+#include "src/comm/servers/call_cutter.h"
 #include "src/control/control_plane.h"
 #include "src/net/waiter.h"
 
@@ -15,25 +15,21 @@ class ServerRecovery {
  public:
   // `depth` is as in JobPlan. `plane` is null if this rank does not use the network. All arguments must outlive this
   // object.
-  ServerRecovery(ControlPlane& control, size_t depth, ServerWeights& weights, DataPlane* plane, net::Waiter& waiter)
-      : control_(control), depth_(depth), weights_(weights), plane_(plane), waiter_(waiter) {}
+  ServerRecovery(ControlPlane& control, size_t depth, CallCutter& cutter, DataPlane* plane, net::Waiter& waiter)
+      : control_(control), depth_(depth), cutter_(cutter), plane_(plane), waiter_(waiter) {}
 
-  // The state of the calls of this rank.
-  struct Calls {
-    uint64_t begun = 0;       // number of calls that this rank has begun since the start
-    bool unfinished = false;  // a call has not ended
-  };
   // Goes on without a server. Blocks for a few round trips between the ranks, while no call of this rank moves: the
-  // other ranks do the same.
-  Status recover(const ServerEvent& loss, const Calls& calls);
+  // other ranks do the same. `unfinishedCalls` is true if a call of this rank has not ended.
+  Status recover(const ServerEvent& loss, bool unfinishedCalls);
 
  private:
-  Result<Recovery> agree(const Calls& calls, const DataPlane::EndedLane& lane, Deadline deadline) const;
+  Status recoverFrom(const ServerEvent& loss, uint64_t callsCut, bool unfinishedCalls);
+  Result<Recovery> agree(uint64_t callsCut, const DataPlane::EndedLane& lane, Deadline deadline) const;
   void log(const ServerEvent& loss, double seconds) const;
 
   ControlPlane& control_;
   const size_t depth_;
-  ServerWeights& weights_;
+  CallCutter& cutter_;
   DataPlane* const plane_;
   net::Waiter& waiter_;
 };

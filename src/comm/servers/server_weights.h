@@ -1,11 +1,11 @@
 // ServerWeights: the weights of the owners for every call, while servers come and go. Every rank adds the same changes
-// in the same order, so all ranks cut every call alike. The ServerWeights belong to the CallScheduler, and only the
-// holder of the progress lock uses them.
+// in the same order, so all ranks cut every call alike. Any thread may call these functions.
 #pragma once
 #include <cstdint>
 #include <deque>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/base/status.h"
 #include "src/plan/cutter.h"
 #include "src/plan/job_plan.h"
@@ -23,10 +23,12 @@ class ServerWeights {
   // From call `firstCall` on, this server has this fraction of its rate (ServerEvent::rateFactor).
   void addRate(uint64_t firstCall, size_t server, double factor);
   bool changeAt(uint64_t call) const;  // true if the weights change with this call
-  // Gives the cutter the weights for the call that begins next.
-  Status beforeCall(uint64_t call, Cutter& cutter);
+  // Gives the cutter the weights for the call that is cut next.
+  Status beforeCut(uint64_t call, Cutter& cutter) const;
+  // Call this function when a call begins: it forgets what only earlier calls need.
+  void beforeBegin(uint64_t call);
   // Returns the weights as of this call.
-  Result<std::vector<uint64_t>> at(uint64_t call) const { return weightsWith(roster_, serversAt(call)); }
+  Result<std::vector<uint64_t>> at(uint64_t call) const;
   size_t present() const;               // number of servers after all changes
   std::vector<double> factors() const;  // ServerEntry::rateFactor of every server after all changes
 
@@ -36,11 +38,12 @@ class ServerWeights {
     size_t server;
     ServerEntry entry;
   };
-  std::vector<ServerEntry> serversAt(uint64_t call) const;
+  std::vector<ServerEntry> serversAt(uint64_t call) const BPS_REQUIRES(mutex_);
 
   const Roster& roster_;
-  std::vector<ServerEntry> servers_;  // without the changes below
-  std::deque<Change> changes_;        // in the order of add()
+  mutable Mutex mutex_;
+  std::vector<ServerEntry> servers_ BPS_GUARDED_BY(mutex_);  // without the changes below
+  std::deque<Change> changes_ BPS_GUARDED_BY(mutex_);        // in the order of add()
 };
 
 }  // namespace bps

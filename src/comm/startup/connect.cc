@@ -7,13 +7,6 @@
 namespace bps {
 namespace {
 
-// Provides enough slots for the windows of all owners and for the chunks that are being copied to
-// or from the device.
-StagingShape stagingShape(const JobPlan& plan, const Env& env) {
-  const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
-  return {std::clamp<size_t>(owners * (plan.depth + 2), 8, 64), plan.limits.maxChunkBytes, timeoutOf(env)};
-}
-
 // Provides a slot for every chunk in the windows of all owners, within fixed limits.
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
@@ -130,8 +123,9 @@ Status setUpMachine(Session& session, Deadline deadline) {
 Result<std::unique_ptr<ProgressThread>> connect(SessionBase base, Deadline deadline) {
   auto session = std::make_unique<Session>(std::move(base));
   session->plan = BPS_TRY(JobPlan::make(session->control.roster()));
+  session->cutter = std::make_unique<CallCutter>(session->control.roster(), session->plan);
   BPS_TRY(setUpMachine(*session, deadline));
-  if (session->cuda != nullptr) session->cuda->start(session->bell, stagingShape(session->plan, session->env));
+  if (session->cuda != nullptr) session->cuda->start(timeoutOf(session->env));
   return ProgressThread::start(std::move(session), deadline);
 }
 

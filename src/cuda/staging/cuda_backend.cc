@@ -1,26 +1,30 @@
 #include "src/cuda/staging/cuda_backend.h"
 
+#include <algorithm>
+#include <thread>
+#include <utility>
+
 #include "src/base/format.h"
 #include "src/cuda/stream_order.h"
 
 namespace bps {
 namespace {
 
+// The application's stream waits for the copies of the call, so nothing is to be done when the call has ended. After a
+// failure the stream stands until releaseFailedStreams().
 class CudaStreamPosition final : public StreamPosition {
  public:
-  CudaStreamPosition(std::shared_ptr<cuda::StreamGate> gate, std::shared_ptr<FailedGates> failed)
-      : gate_(std::move(gate)), failed_(std::move(failed)) {}
-  bool mayStart() const override { return gate_->reached(); }
-  // Opens or keeps the gate only. The communicator reports the failure itself to the application.
-  void complete(const Status& outcome) override {
-    if (outcome.ok()) gate_->open();
-    else failed_->add(gate_);
-  }
+  CudaStreamPosition(const cuda::CopyQueue& queue, uint64_t firstSegment)
+      : queue_(queue), firstSegment_(firstSegment) {}
+  bool mayStart() const override { return queue_.copiedOut(firstSegment_); }
+  void complete(const Status&) override {}
 
  private:
-  std::shared_ptr<cuda::StreamGate> gate_;
-  std::shared_ptr<FailedGates> failed_;
+  const cuda::CopyQueue& queue_;
+  const uint64_t firstSegment_;
 };
+
+cuda::Stream streamOf(const AllReduceCall& call) { return static_cast<cuda::Stream>(const_cast<void*>(call.handle)); }
 
 }  // namespace
 
@@ -39,11 +43,31 @@ Result<std::unique_ptr<CudaBackend>> CudaBackend::create(const Env& env, int ord
   return std::unique_ptr<CudaBackend>(new CudaBackend(*api, ordinal));
 }
 
+CudaBackend::~CudaBackend() {
+  if (cuda::CopyQueue* queue = queue_.load()) cuda::CopyQueue::recycle(queue);
+}
+
 Status CudaBackend::open() {
-  if (gates_ != nullptr) return {};
-  device_ = BPS_TRY(cuda::Device::open(api_, ordinal_));
-  gates_ = BPS_TRY(cuda::StreamGates::create(*device_, bell_));
+  if (device_ != nullptr) return {};
+  cuda::Device* device = BPS_TRY(cuda::Device::open(api_, ordinal_));
+  if (!device->hasStreamMemOps())
+    return failure(Code::kUnhandledCuda, "CUDA device {} has no stream memory operations, which bps needs", ordinal_);
+  cuda::CopyQueue* queue = BPS_TRY(cuda::CopyQueue::take(*device, buffers_.usesGpuMemory()));
+  buffers_.setQueue(*queue);
+  queue_.store(queue);
+  device_ = device;
   return {};
+}
+
+Status CudaBackend::checkStream(cuda::Stream stream) const {
+  const cuda::ScopedContext scope(api_, BPS_TRY(cuda::contextOf(*device_, stream)));
+  int status = cuda::kNotCapturing;
+  const int error = api_.streamIsCapturing(stream, &status);
+  if (error == cuda::kCaptureImplicit || (error == cuda::kSuccess && status != cuda::kNotCapturing))
+    return failure(Code::kInvalidUsage,
+                   "stream {} is being captured into a graph; bps cannot take part in graphs, call it outside",
+                   static_cast<const void*>(stream));
+  return check(api_, error, "cuStreamIsCapturing");
 }
 
 Result<CudaBackend::BufferKinds> CudaBackend::classifyBuffers(const AllReduceCall& call) const {
@@ -74,15 +98,13 @@ Result<bool> CudaBackend::holds(const AllReduceCall& call) {
   if (!buffers.send.staged || !buffers.recv.staged) return false;
   BPS_TRY(checkDevice(buffers.send, "sendbuff"));
   BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
-  auto* const stream = static_cast<cuda::Stream>(const_cast<void*>(call.handle));
-  const cuda::ScopedContext scope(api_, BPS_TRY(cuda::contextOf(*device_, stream)));
-  BPS_TRY(gates_->checkNotCaptured(stream));
+  BPS_TRY(checkStream(streamOf(call)));
   return true;
 }
 
-Result<CudaBackend::Position> CudaBackend::enter(const AllReduceCall& call, Collective& collective) {
+Result<bool> CudaBackend::prepare(const AllReduceCall& call, Collective& collective) {
   const bool isCudaStream = call.stream == nullptr;
-  if (!isCudaStream && device_ == nullptr && !cuda::Device::hasActiveContext(api_, ordinal_)) return Position();
+  if (!isCudaStream && device_ == nullptr && !cuda::Device::hasActiveContext(api_, ordinal_)) return false;
   BPS_TRY(open());
   const BufferKinds buffers = BPS_TRY(classifyBuffers(call));
   const bool staged = buffers.send.staged || buffers.recv.staged;
@@ -91,21 +113,68 @@ Result<CudaBackend::Position> CudaBackend::enter(const AllReduceCall& call, Coll
     if (isHostStream && staged)
       return failure(Code::kInvalidUsage, "{} is memory of a CUDA device, and stream {} a host stream",
                      buffers.send.staged ? "sendbuff" : "recvbuff", call.handle);
-    if (isHostStream || !(buffers.send.knownToCuda || buffers.recv.knownToCuda)) return Position();
+    if (isHostStream || !(buffers.send.knownToCuda || buffers.recv.knownToCuda)) return false;
   }
   BPS_TRY(checkDevice(buffers.send, "sendbuff"));
   BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
-  if (staged) BPS_TRY(buffers_.prepare(*device_, stagingShape_));
-
-  const void* fetched = buffers.scalar.staged ? call.deviceScalar : nullptr;
-  const std::shared_ptr<cuda::StreamGate> gate = BPS_TRY(
-      gates_->enter(static_cast<cuda::Stream>(const_cast<void*>(call.handle)), fetched, elementBytes(call.type)));
+  BPS_TRY(checkStream(streamOf(call)));
   collective.send = static_cast<const uint8_t*>(buffers.send.address);
   collective.recv = static_cast<uint8_t*>(const_cast<void*>(buffers.recv.address));
   collective.stageSend = buffers.send.staged;
   collective.stageRecv = buffers.recv.staged;
-  if (fetched != nullptr) collective.deviceScalar = gate->scalar();
-  return Position(std::make_shared<CudaStreamPosition>(gate, failed_));
+  collective.deviceScalar = buffers.scalar.staged ? call.deviceScalar : nullptr;
+  return true;
+}
+
+Result<cuda::CopyQueue::PlacedCall> CudaBackend::place(const AllReduceCall& call, Collective& collective) {
+  cuda::CopyQueue& queue = *queue_.load();
+  cuda::CopyQueue::Buffers copied;
+  if (collective.stageSend) copied.send = collective.send;
+  if (collective.stageRecv) copied.recv = collective.recv;
+  copied.scalar = collective.deviceScalar;
+  copied.scalarBytes = elementBytes(call.type);
+  if (collective.stageSend && collective.stageRecv) buffers_.placeOnGpu(collective.chunks);
+  auto placed = BPS_TRY(queue.place(copied, collective.chunks));
+  collective.staging = placed.staged;
+  if (placed.staged->scalar != nullptr) collective.deviceScalar = placed.staged->scalar;
+  collective.position = std::make_shared<CudaStreamPosition>(queue, placed.staged->firstSegment);
+  return placed;
+}
+
+Status CudaBackend::enqueue(const AllReduceCall& call, const cuda::CopyQueue::PlacedCall& placed) {
+  cuda::CopyQueue& queue = *queue_.load();
+  const cuda::Stream stream = streamOf(call);
+  std::vector<cuda::Stream>& grouped = group_.streams;
+  if (std::find(grouped.begin(), grouped.end(), stream) == grouped.end()) {
+    BPS_TRY(queue.follow(stream));
+    if (group_.open) grouped.push_back(stream);
+  }
+  BPS_TRY(queue.enqueue(placed));
+  return group_.open ? Status() : queue.lead(stream);
+}
+
+Status CudaBackend::endGroup() {
+  const Group group = std::exchange(group_, {});
+  Status first;
+  for (const cuda::Stream stream : group.streams) {
+    Status led = queue_.load()->lead(stream);
+    if (first.ok()) first = std::move(led);
+  }
+  return first;
+}
+
+void CudaBackend::waitForCopies(Deadline deadline) const {
+  const cuda::CopyQueue* queue = queue_.load();
+  if (queue == nullptr) return;
+  auto pause = std::chrono::microseconds(20);
+  while (!queue->idle() && !deadline.passed()) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  }
+}
+
+void CudaBackend::releaseFailedStreams() const {
+  if (cuda::CopyQueue* queue = queue_.load()) queue->release();
 }
 
 }  // namespace bps

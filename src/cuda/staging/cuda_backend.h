@@ -1,6 +1,6 @@
-// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. CudaBackend holds the gates
-// in the streams of one device, and the staging buffers. CudaBackend neither uses the device nor
-// creates a context before the first call that needs the device.
+// CudaBackend: a communicator's calls on CUDA streams and CUDA memory. CudaBackend puts the copies of a call into
+// streams (copy_queue.h), and has the staging memory. It neither uses the device nor creates a context before the first
+// call that needs the device.
 //
 // The stream argument decides the order of a call:
 //   CUDA stream   The call runs in the order of that stream.
@@ -12,15 +12,16 @@
 // Only the thread that uses the communicator calls these functions, except where a comment says
 // otherwise.
 #pragma once
+#include <atomic>
 #include <memory>
+#include <vector>
 
 #include "src/base/env.h"
 #include "src/comm/call/all_reduce_call.h"
 #include "src/comm/call/collective.h"
 #include "src/cuda/memory_kind.h"
-#include "src/cuda/staging/failed_gates.h"
+#include "src/cuda/staging/copy_queue.h"
 #include "src/cuda/staging/staged_buffers.h"
-#include "src/cuda/stream_gate.h"
 
 namespace bps {
 
@@ -32,20 +33,12 @@ class CudaBackend {
   // If `ordinal` is -1, the backend uses the current device of the calling thread. Returns null if
   // BPS_DEVICE excludes CUDA or if there is no driver.
   static Result<std::unique_ptr<CudaBackend>> create(const Env& env, int ordinal);
-  ~CudaBackend() { releaseFailedStreams(); }
+  ~CudaBackend();
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
 
-  // Call start() before the first all-reduce. `bell` rings when a stream reaches the gate of a
-  // call.
-  void start(std::shared_ptr<Doorbell> bell, const StagingShape& shape) {
-    bell_ = std::move(bell);
-    stagingShape_ = shape;
-  }
-  // After holdFailedStreams(), streams stop at failed calls until releaseFailedStreams() or the
-  // destructor. Any thread may call these two functions.
-  void holdFailedStreams() const { failed_->keepClosed(); }
-  void releaseFailedStreams() const { failed_->open(); }
+  // Call start() before the first all-reduce. A copy that takes longer than `copyTimeout` counts as a failure.
+  void start(std::chrono::nanoseconds copyTimeout) { buffers_.setCopyTimeout(copyTimeout); }
 
   int ordinal() const { return ordinal_; }
   std::string busId() const { return cuda::Device::busId(api_, ordinal_); }
@@ -54,28 +47,43 @@ class CudaBackend {
   // True if both buffers are in memory of the device and the stream is a CUDA stream.
   Result<bool> holds(const AllReduceCall& call);
 
-  using Position = std::shared_ptr<StreamPosition>;
-  // Puts the call into its stream and sets the buffers of `collective`. Returns null if the call does not use CUDA.
-  Result<Position> enter(const AllReduceCall& call, Collective& collective);
+  // Finds out whether the call uses CUDA, and sets the buffers of `collective`. Fails if the call is impossible, and
+  // has no effect then.
+  Result<bool> prepare(const AllReduceCall& call, Collective& collective);
+  // Finds room for a call that is cut, and sets its position. Then pass the call to the progress thread, and then to
+  // enqueue(), which puts it into its stream. A failure of one of these two functions ends the communicator.
+  Result<cuda::CopyQueue::PlacedCall> place(const AllReduceCall& call, Collective& collective);
+  Status enqueue(const AllReduceCall& call, const cuda::CopyQueue::PlacedCall& placed);
+  // Between beginGroup() and endGroup(), a stream waits only once for the calls that are in it: later work of the
+  // application comes after endGroup().
+  void beginGroup() { group_ = Group{true, {}}; }
+  Status endGroup();
+
+  // Waits until all copies of calls that have ended are done.
+  void waitForCopies(Deadline deadline) const;
+  // Lets the streams of failed calls go on. Any thread may call this function.
+  void releaseFailedStreams() const;
 
  private:
   struct BufferKinds {
     cuda::MemoryKind send, recv, scalar;
   };
+  struct Group {
+    bool open = false;
+    std::vector<cuda::Stream> streams;  // that have calls of the group
+  };
   CudaBackend(const cuda::Api& api, int ordinal) : api_(api), ordinal_(ordinal) {}
   Status open();
+  Status checkStream(cuda::Stream stream) const;
   Result<BufferKinds> classifyBuffers(const AllReduceCall& call) const;
   Status checkDevice(const cuda::MemoryKind& memory, const char* name) const;
 
   const cuda::Api& api_;
   int ordinal_;
-  std::shared_ptr<Doorbell> bell_;
-  StagingShape stagingShape_;
-  // failed_ is shared with the stream positions of calls.
-  const std::shared_ptr<FailedGates> failed_ = std::make_shared<FailedGates>();
   cuda::Device* device_ = nullptr;
-  std::unique_ptr<cuda::StreamGates> gates_;
+  std::atomic<cuda::CopyQueue*> queue_{nullptr};  // returned to the pool by the destructor
   StagedBuffers buffers_;
+  Group group_;
 };
 
 }  // namespace bps

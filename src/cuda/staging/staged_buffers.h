@@ -1,122 +1,76 @@
-// StagedBuffers: staging slots for the chunks of calls on memory that the CPU cannot access. A
-// chunk uses one slot of pinned memory. The contribution of the chunk is copied from the device
-// into one half of the slot. The sum arrives in the other half and is copied back.
+// StagedBuffers: the chunks of calls on CUDA streams. If the CPU cannot access a buffer of a call, the chunks are in
+// staging memory. The copies are in streams since the call was issued (copy_queue.h). StagedBuffers reads how far they
+// are, and tells the streams which sums have arrived, segment by segment.
 //
-//   submitted >= issued >= copied out (contribution in the slot)   in the order of the chunks, on one stream
-//   sum arrived -> copying back -> slot free, chunk done           in the order of arrival, on another stream
+// If a NIC can send from GPU memory to the owner of a chunk (GPUDirect RDMA), the chunk is staged in memory of the
+// device. This memory is registered with the NIC only once. A registration of the user's buffers would take longer
+// than sending them. A sum never overwrites its contribution.
 //
-// Chunk q uses slot q % slots, after the slot's previous chunk is done. The oldest unfinished chunk
-// always has a slot, so some chunk can always proceed. Lanes that finish chunks in different orders
-// therefore cannot deadlock. The two streams of StagedBuffers only copy, and a copy is issued only
-// when it has nothing to wait for. The copies therefore never block the queues of the device.
-//
-// If a NIC can send from GPU memory to the owner of a chunk (GPUDirect RDMA), the chunk's slot is
-// in memory of the device. The memory of the slots is registered with the NIC only once. A
-// registration of the user's buffers would take longer than sending them. A sum never overwrites
-// its contribution.
-//
-// On a machine with several ranks, StagedBuffers copies between the user's memory and the rank's
-// shared area (local_reducer.h). Calls on memory that the CPU can access do not use StagedBuffers.
-// Only the holder of the progress lock (progress_engine.h) calls functions of StagedBuffers, except
-// prepare().
-//
-// Memory ordering: prepare() stores ring_ with release after it has made the ring. Other threads
-// load ring_ with acquire. ring_ may be null until the first staged call.
+// On a machine with several ranks, the ring of the machine copies between staging memory and the rank's shared area
+// (local_reducer.h). Only the holder of the progress lock (progress_engine.h) calls functions of StagedBuffers, except
+// where a comment says otherwise. No function calls CUDA.
 #pragma once
 #include <atomic>
 #include <chrono>
 #include <deque>
-#include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "src/base/deadline.h"
+#include "src/base/mutex.h"
 #include "src/comm/call/chunk_buffers.h"
-#include "src/cuda/device.h"
-#include "src/cuda/memory/gpu_memory.h"
-#include "src/cuda/pinned_memory.h"
+#include "src/cuda/staging/copy_queue.h"
 
 namespace bps {
 
-struct StagingShape {
-  size_t slots = 0;
-  size_t slotBytes = 0;                    // the size of the largest chunk
-  std::chrono::nanoseconds copyTimeout{};  // a copy that takes longer counts as a failure
-};
-
 class StagedBuffers final : public ChunkBuffers {
  public:
-  StagedBuffers() = default;
-  ~StagedBuffers() override;
-
   // Enables GPUDirect RDMA. Call setGpuRegistrar() before the first all-reduce. The registrar must
   // outlive the last step().
   void setGpuRegistrar(GpuRegionRegistrar* registrar) { gpuRegistrar_ = registrar; }
-  // The application's thread calls prepare() before it submits a staged call. Only the first
-  // prepare() has an effect.
-  Status prepare(const cuda::Device& device, const StagingShape& shape);
+  // A copy that takes longer counts as a failure. Call setCopyTimeout() before the first all-reduce.
+  void setCopyTimeout(std::chrono::nanoseconds timeout) { copyTimeout_ = timeout; }
 
-  // Adds the chunks of `call`. Calls must be submitted in call order. `call` must exist until its
-  // `remaining` is 0.
-  void submit(Collective& call);
-  // Issues copies, tests which copies have ended, and returns whether anything moved.
+  // Only the thread that makes the calls uses the next three functions.
+  bool usesGpuMemory() const { return gpuRegistrar_ != nullptr; }
+  void setQueue(cuda::CopyQueue& queue) { queue_.store(&queue, std::memory_order_release); }
+  // Decides which chunks of a call are staged in memory of the device.
+  void placeOnGpu(std::span<ChunkRef> chunks);
+
+  // Adds the chunks of a call that begins, in call order. `call` must exist until its `remaining` is 0.
+  void submit(const Collective& call);
+  // Returns whether a copy has ended, and fails if copies hang.
   Result<bool> step();
-  // True if copies are in flight. Only step() notices that a copy has ended.
-  bool copying() const { return count_.copiedOut < count_.issued || !pendingCopyBacks_.empty(); }
-  // Waits for the copies that touch the buffers of calls, then forgets all calls.
-  void abandon();
+  // True if contributions of calls that have begun are being copied out. No event wakes a thread when a copy ends.
+  bool copying() const { return copiedOut_ < submitted_; }
+  // True if a stream has not reached a call yet or copies out. No event wakes a thread then.
+  bool awaitsStream() const { return queue() != nullptr && !queue()->allCopiedOut(); }
+  // From now on, no call of the application stages chunks of this endpoint in memory of the device.
+  void excludeFromGpu(size_t endpoint);
 
   bool ready(const Collective& call, size_t index) const override {
-    return !call.staged() || call.firstStaged + index < count_.copiedOut;
+    return call.staging == nullptr ||
+           queue()->copiedOut(call.staging->firstSegment + call.staging->places[index].segment);
   }
   ChunkView view(const Collective& call, size_t index) const override;
   void finished(Collective& call, size_t index) override;
 
  private:
-  struct Slot {
-    cuda::OwnedEvent copiedOut, copiedBack;
-    bool inUse = false;
-    bool onGpu = false;
-  };
-  struct Ring {
-    cuda::PinnedMemory memory;
-    std::unique_ptr<cuda::GpuMemory> gpu;  // null if no NIC accesses GPU memory
-    std::unique_ptr<cuda::OwnedStream> out, back;
-    std::vector<Slot> slots;
-  };
-  struct Count {  // of chunks
-    uint64_t submitted = 0, issued = 0, copiedOut = 0;
-  };
-  struct PendingCopyBack {
-    Collective* call;
-    uint64_t chunk;
-  };
-  Ring* ring() const { return ring_.load(std::memory_order_acquire); }
-  Slot& slotOf(uint64_t chunk) const { return ring()->slots[chunk % shape_.slots]; }
-  uint8_t* contribution(uint64_t chunk) const {
-    uint8_t* base = slotOf(chunk).onGpu ? ring()->gpu->data() : ring()->memory.data();
-    return base + chunk % shape_.slots * 2 * shape_.slotBytes;
-  }
-  uint8_t* sum(uint64_t chunk) const { return contribution(chunk) + shape_.slotBytes; }
-  static std::unique_ptr<cuda::GpuMemory> tryCreateGpuMemory(const cuda::Device& device, size_t bytes);
-  bool isNicReachable(const ChunkRef& chunk);
-  Status copyOut();
-  Status copyBack(Collective& call, size_t index);
-  Result<bool> testCopies();
-  void finishChunk(Collective& call, uint64_t chunk);
-  bool drainCopies(std::chrono::milliseconds timeout);
+  cuda::CopyQueue* queue() const { return queue_.load(std::memory_order_acquire); }
+  void registerGpuMemory();
 
-  const cuda::Device* device_ = nullptr;
-  StagingShape shape_;
-  std::atomic<Ring*> ring_{nullptr};  // freed by the destructor
-  GpuRegionRegistrar* gpuRegistrar_ = nullptr;
-  std::optional<std::vector<bool>> nicReachable_;  // indexed by endpoint; empty until the memory is registered
-  std::deque<Collective*> issueQueue_;             // calls with chunks that are not issued yet
-  size_t nextChunk_ = 0;                           // the next chunk of the first call in issueQueue_
-  std::deque<PendingCopyBack> pendingCopyBacks_;
-  Count count_;
+  std::chrono::nanoseconds copyTimeout_{};
+  std::atomic<cuda::CopyQueue*> queue_{nullptr};  // null until the first call on CUDA
+  bool begun_ = false;                            // a call on CUDA has begun, so the next numbers are valid
+  uint64_t submitted_ = 0;                        // segments of calls that have begun
+  uint64_t copiedOut_ = 0;                        // segments that step() has seen
+  uint64_t summed_ = 0;                           // segments whose sums have arrived, in order
+  std::deque<uint32_t> open_;                     // number of chunks without a sum, of each segment from summed_ on
   Deadline stallDeadline_ = Deadline::never();
-  Status failure_;  // a failure in finished(), which step() returns
+  GpuRegionRegistrar* gpuRegistrar_ = nullptr;
+  bool gpuRegistered_ = false;
+  Mutex mutex_;
+  std::vector<bool> reachable_ BPS_GUARDED_BY(mutex_);  // by endpoint: a NIC sends from GPU memory
 };
 
 }  // namespace bps

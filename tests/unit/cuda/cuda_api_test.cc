@@ -52,7 +52,7 @@ BPS_SAME(streamGetCtx, cuStreamGetCtx);
 BPS_SAME(streamIsCapturing, cuStreamIsCapturing);
 BPS_SAME(streamWaitEvent, cuStreamWaitEvent);
 BPS_SAME(streamWaitValue32, cuStreamWaitValue32);
-BPS_SAME(launchHostFunc, cuLaunchHostFunc);
+BPS_SAME(streamWriteValue32, cuStreamWriteValue32);
 BPS_SAME(threadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode);
 BPS_SAME(eventCreate, cuEventCreate);
 BPS_SAME(eventDestroy, cuEventDestroy);
@@ -92,7 +92,7 @@ TEST(CudaApi, LoadsTheVersionsThatItDeclares) {
   forEachFunction(api, [&](const char* name, auto&) { names += std::string(name) + " "; });
   for (const char* name :
        {BPS_EXPORTED(cuCtxPushCurrent), BPS_EXPORTED(cuCtxPopCurrent), BPS_EXPORTED(cuStreamDestroy),
-        BPS_EXPORTED(cuStreamWaitValue32), BPS_EXPORTED(cuEventDestroy), BPS_EXPORTED(cuMemAlloc),
+        BPS_EXPORTED(cuStreamWaitValue32), BPS_EXPORTED(cuStreamWriteValue32), BPS_EXPORTED(cuEventDestroy), BPS_EXPORTED(cuMemAlloc),
         BPS_EXPORTED(cuMemFree), BPS_EXPORTED(cuMemHostRegister), BPS_EXPORTED(cuMemHostGetDevicePointer),
         BPS_EXPORTED(cuMemcpyAsync), BPS_EXPORTED(cuPointerGetAttributes), BPS_EXPORTED(cuStreamGetCtx),
         BPS_EXPORTED(cuEventRecord), BPS_EXPORTED(cuDeviceGetPCIBusId)})

@@ -22,7 +22,7 @@ class RecoveryTest : public testing::Test {
  protected:
   RecoveryTest() {
     for (size_t rank = 0; rank < 6; ++rank) {
-      items_[rank].callsBegun = 10;
+      items_[rank].callsCut = 10;
       items_[rank].drivesRail = true;
       items_[rank].retired = 100;
       for (size_t machine = 0; machine < 3; ++machine)
@@ -47,7 +47,7 @@ class RecoveryTest : public testing::Test {
 };
 
 TEST_F(RecoveryTest, TheFirstCallIsTheFirstThatNoRankHasBegun) {
-  items_[4].callsBegun = 13;
+  items_[4].callsCut = 13;
   for (size_t rank = 0; rank < 6; ++rank) EXPECT_EQ(agree(rank).value().firstCall, 13U);
 }
 

@@ -17,9 +17,9 @@ class ServerChangeTest : public testing::Test {
   // Runs `body` on a rank whose first server is present and whose second one is absent.
   void run(const std::function<void()>& body) {
     hub_.body = [&](ControlPlane& control) -> Status {
-      weights_.emplace(control.roster());
+      cutter_.emplace(control.roster(), JobPlan());
       waiter_.emplace(std::move(net::Waiter::create(*bell_)).value());
-      change_.emplace(control, *weights_, nullptr, *waiter_);
+      change_.emplace(control, *cutter_, nullptr, *waiter_);
       body();
       return {Code::kInternal, "end of the test"};
     };
@@ -28,14 +28,31 @@ class ServerChangeTest : public testing::Test {
     hub_.send(MessageType::kRoster, encode(roster));
     EXPECT_EQ(hub_.outcome(), "end of the test");
   }
+  // Cuts calls until there are `calls` of them. Returns false if a call had to wait and the communicator then failed.
+  bool cutUntil(uint64_t calls) {
+    bool cut = true;
+    while (cut && cutter_->callsCut() < calls) {
+      Collective call;
+      cut = cutter_->cut(call, failure_).ok();
+    }
+    return cut;
+  }
+  // True if the next call is not cut before release().
+  bool held() {
+    FirstError failed;
+    failed.set(Status(Code::kRemote, "the test waits no longer"));
+    Collective call;
+    const uint64_t before = cutter_->callsCut();
+    return !cutter_->cut(call, failed).ok() && cutter_->callsCut() == before;
+  }
   // Passes an event to the rank, and returns the error or "".
-  std::string handle(Kind kind, uint32_t server, uint64_t callsBegun, uint64_t call = 0) {
+  std::string handle(Kind kind, uint32_t server, uint64_t call = 0) {
     ServerEvent event{kind, server};
     event.change = kChange;
     event.call = call;
     event.bytesPerSecond = 1;
     event.rateFactor = .5;
-    return change_->handle(event, callsBegun).message();
+    return change_->handle(event).message();
   }
   void expectReply(Reply kind, uint64_t limit = 0) {
     Frame frame = hub_.next();
@@ -49,32 +66,33 @@ class ServerChangeTest : public testing::Test {
     EXPECT_TRUE(reply.handles.empty());
   }
   bool step(uint64_t callsBegun) { return change_->step(callsBegun).value(); }
-  uint64_t weightAt(uint64_t call, uint32_t server) { return weights_->at(call).value()[2 + server]; }
-  void becomeReady(uint64_t callsBegun) {
-    EXPECT_EQ(handle(Kind::kJoining, kAbsent, callsBegun), "");
+  uint64_t weightAt(uint64_t call, uint32_t server) { return cutter_->weights().at(call).value()[2 + server]; }
+  void becomeReady(uint64_t callsCut) {
+    EXPECT_TRUE(cutUntil(callsCut));
+    EXPECT_EQ(handle(Kind::kJoining, kAbsent), "");
     expectReply(Reply::kHandles);
-    EXPECT_EQ(handle(Kind::kHandles, kAbsent, callsBegun), "");
+    EXPECT_EQ(handle(Kind::kHandles, kAbsent), "");
     expectReply(Reply::kConnected);
-    EXPECT_TRUE(change_->mayBegin(callsBegun)) << "another rank may still be connecting";
-    EXPECT_EQ(handle(Kind::kConnected, kAbsent, callsBegun), "");
-    expectReply(Reply::kReady, callsBegun);
+    EXPECT_TRUE(cutUntil(++callsCut)) << "another rank may still be connecting";
+    EXPECT_EQ(handle(Kind::kConnected, kAbsent), "");
+    expectReply(Reply::kReady, callsCut);
   }
 
   std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
   FakeHub hub_;
-  std::optional<ServerWeights> weights_;
+  std::optional<CallCutter> cutter_;
+  FirstError failure_;
   std::optional<net::Waiter> waiter_;
   std::optional<ServerChange> change_;
 };
 
-TEST_F(ServerChangeTest, ARankThatIsReadyBeginsNoCallBeforeItKnowsTheFirstCallOfTheServer) {
+TEST_F(ServerChangeTest, ARankThatIsReadyCutsNoCallBeforeItKnowsTheFirstCallOfTheServer) {
   run([&] {
-    EXPECT_TRUE(change_->mayBegin(5));
-    becomeReady(5);
-    EXPECT_FALSE(change_->mayBegin(5));
+    becomeReady(4);
+    EXPECT_TRUE(held());
     EXPECT_FALSE(step(5));
-    EXPECT_EQ(handle(Kind::kAt, kAbsent, 5, 7), "");
-    EXPECT_TRUE(change_->mayBegin(5));
+    EXPECT_EQ(handle(Kind::kAt, kAbsent, 7), "");
+    EXPECT_TRUE(cutUntil(8));
     EXPECT_TRUE(change_->mayBegin(6));
     EXPECT_FALSE(change_->mayBegin(7)) << "the new lane is not in its place yet";
     EXPECT_FALSE(step(6));
@@ -82,7 +100,7 @@ TEST_F(ServerChangeTest, ARankThatIsReadyBeginsNoCallBeforeItKnowsTheFirstCallOf
     expectReply(Reply::kDone);
     EXPECT_TRUE(change_->mayBegin(7));
     EXPECT_FALSE(step(8)) << "done once";
-    EXPECT_EQ(handle(Kind::kEnd, kAbsent, 8), "");
+    EXPECT_EQ(handle(Kind::kEnd, kAbsent), "");
     EXPECT_EQ(weightAt(6, kAbsent), 0U);
     EXPECT_GT(weightAt(7, kAbsent), 0U);
   });
@@ -90,38 +108,42 @@ TEST_F(ServerChangeTest, ARankThatIsReadyBeginsNoCallBeforeItKnowsTheFirstCallOf
 
 TEST_F(ServerChangeTest, CallsDoNotWaitForTheLaneOfAServerThatLeaves) {
   run([&] {
-    EXPECT_EQ(handle(Kind::kLeaving, kPresent, 3), "");
+    EXPECT_TRUE(cutUntil(3));
+    EXPECT_EQ(handle(Kind::kLeaving, kPresent), "");
     expectReply(Reply::kReady, 3);
-    EXPECT_FALSE(change_->mayBegin(3));
-    EXPECT_EQ(handle(Kind::kAt, kPresent, 3, 3), "");
+    EXPECT_TRUE(held());
+    EXPECT_EQ(handle(Kind::kAt, kPresent, 3), "");
+    EXPECT_FALSE(held());
     EXPECT_TRUE(change_->mayBegin(3));
     EXPECT_TRUE(step(3));
     expectReply(Reply::kDone);
-    EXPECT_EQ(handle(Kind::kEnd, kPresent, 3), "");
+    EXPECT_EQ(handle(Kind::kEnd, kPresent), "");
     EXPECT_GT(weightAt(2, kPresent), 0U);
     EXPECT_EQ(weightAt(3, kPresent), 0U);
-    EXPECT_EQ(weights_->present(), 0U);
+    EXPECT_EQ(cutter_->weights().present(), 0U);
   });
 }
 
 TEST_F(ServerChangeTest, ANewRateConcernsTheCallsFromItsFirstCallOn) {
   run([&] {
-    EXPECT_EQ(handle(Kind::kNewRate, kPresent, 3), "");
+    EXPECT_TRUE(cutUntil(3));
+    EXPECT_EQ(handle(Kind::kNewRate, kPresent), "");
     expectReply(Reply::kReady, 3);
-    EXPECT_FALSE(change_->mayBegin(3));
-    EXPECT_EQ(handle(Kind::kAt, kPresent, 3, 4), "");
+    EXPECT_TRUE(held());
+    EXPECT_EQ(handle(Kind::kAt, kPresent, 4), "");
     EXPECT_TRUE(change_->mayBegin(4)) << "the lane stays in its place";
     EXPECT_TRUE(step(4));
     expectReply(Reply::kDone);
-    EXPECT_EQ(handle(Kind::kEnd, kPresent, 4), "");
-    EXPECT_EQ(weights_->present(), 1U);
+    EXPECT_EQ(handle(Kind::kEnd, kPresent), "");
+    EXPECT_EQ(cutter_->weights().present(), 1U);
   });
 }
 
 TEST_F(ServerChangeTest, AnAbortedChangeLeavesEverythingAsItWas) {
   run([&] {
-    becomeReady(5);
-    EXPECT_EQ(handle(Kind::kAborted, kAbsent, 5), "");
+    becomeReady(4);
+    EXPECT_EQ(handle(Kind::kAborted, kAbsent), "");
+    EXPECT_FALSE(held());
     EXPECT_TRUE(change_->mayBegin(5));
     EXPECT_FALSE(step(6));
     EXPECT_EQ(weightAt(UINT64_MAX, kAbsent), 0U);
@@ -133,23 +155,24 @@ TEST_F(ServerChangeTest, EventsInAWrongOrderAreFailures) {
   run([&] {
     const std::string wrong = "at the wrong time";
     const auto expectWrong = [&](Kind kind, uint32_t server, uint64_t call = 0) {
-      EXPECT_NE(handle(kind, server, 5, call).find(wrong), std::string::npos) << static_cast<int>(kind);
+      EXPECT_NE(handle(kind, server, call).find(wrong), std::string::npos) << static_cast<int>(kind);
     };
+    EXPECT_TRUE(cutUntil(5));
     for (const Kind kind : {Kind::kHandles, Kind::kConnected, Kind::kAt, Kind::kEnd, Kind::kAborted, Kind::kLost})
       expectWrong(kind, kPresent);
     expectWrong(Kind::kJoining, 2);
-    EXPECT_EQ(handle(Kind::kJoining, kAbsent, 5), "");
+    EXPECT_EQ(handle(Kind::kJoining, kAbsent), "");
     expectReply(Reply::kHandles);
     for (const Kind kind : {Kind::kJoining, Kind::kLeaving, Kind::kConnected, Kind::kAt, Kind::kEnd})
       expectWrong(kind, kAbsent);
-    EXPECT_EQ(handle(Kind::kHandles, kAbsent, 5), "");
+    EXPECT_EQ(handle(Kind::kHandles, kAbsent), "");
     expectReply(Reply::kConnected);
     for (const Kind kind : {Kind::kHandles, Kind::kAt, Kind::kEnd}) expectWrong(kind, kAbsent);
-    EXPECT_EQ(handle(Kind::kConnected, kAbsent, 5), "");
+    EXPECT_EQ(handle(Kind::kConnected, kAbsent), "");
     expectReply(Reply::kReady, 5);
     for (const Kind kind : {Kind::kHandles, Kind::kConnected, Kind::kEnd}) expectWrong(kind, kAbsent);
-    expectWrong(Kind::kAt, kAbsent, 4);  // this rank has begun the call
-    EXPECT_EQ(handle(Kind::kAt, kAbsent, 5, 6), "");
+    expectWrong(Kind::kAt, kAbsent, 4);  // this rank has cut the call
+    EXPECT_EQ(handle(Kind::kAt, kAbsent, 6), "");
     for (const Kind kind : {Kind::kAt, Kind::kAborted, Kind::kEnd}) expectWrong(kind, kAbsent);
   });
 }

@@ -28,7 +28,8 @@ class ServerWeightsTest : public testing::Test {
   std::string sharesAt(uint64_t call) const { return sharesOf(weights_.at(call).value()); }
   // Begins this call, and names the servers that have a share of it.
   std::string begin(uint64_t call) {
-    EXPECT_TRUE(weights_.beforeCall(call, cutter_).ok());
+    EXPECT_TRUE(weights_.beforeCut(call, cutter_).ok());
+    weights_.beforeBegin(call);
     EXPECT_EQ(cutter_.weights(), weights_.at(call).value());
     return sharesOf(cutter_.weights());
   }
@@ -97,7 +98,7 @@ TEST_F(ServerWeightsTest, CallsThatHaveBegunKeepTheirWeights) {
   weights_.add(0, 0, false);
   EXPECT_EQ(sharesOf(cutter_.weights()), "0");
   weights_.add(2, 1, true, 1);
-  EXPECT_TRUE(weights_.beforeCall(1, cutter_).ok());
+  EXPECT_TRUE(weights_.beforeCut(1, cutter_).ok());
   EXPECT_EQ(begin(2), "1");
 }
 
