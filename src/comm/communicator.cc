@@ -161,7 +161,8 @@ Status Communicator::allReduce(const AllReduceCall& call) {
     if (!issued.ok() && !failure_.failed()) fail(issued);
     return issued;
   }
-  if (call.stream == nullptr) return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
+  if (call.stream == nullptr)
+    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
   BPS_TRY(cut(*collective));
   collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
   return submit(std::move(collective), call.number);

@@ -76,7 +76,8 @@ Result<Device*> Device::open(const Api& api, int ordinal) {
   return device.get();
 }
 
-// The driver has no query for stream memory operations. The probe therefore lets a stream write a value and wait for it.
+// The driver has no query for stream memory operations. The probe therefore lets a stream write a value and wait for
+// it.
 bool Device::probeStreamMemOps() {
   if (api_.streamWaitValue32 == nullptr || api_.streamWriteValue32 == nullptr) return false;
   const ScopedContext scope(*this);

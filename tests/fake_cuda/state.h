@@ -74,7 +74,7 @@ struct Context {
   std::map<int, std::vector<std::shared_ptr<Queue>>> shared;  // by priority, if streams share queues
   size_t nextShared = 0;
   // If the driver is strict:
-  bool locked = false;                         // a function waits with the context's lock
+  bool locked = false;                             // a function waits with the context's lock
   CompletionPtr lastCopy[2] = {nullptr, nullptr};  // out of the device, into the device
 };
 

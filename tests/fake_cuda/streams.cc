@@ -287,7 +287,8 @@ FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* st
     const Lock lock(state().mutex);
     if (heldUp) ++state().calls["pageable copy"];
     CompletionPtr& last = current()->lastCopy[isDeviceMemory(target) ? 1 : 0];
-    completion = enqueue(*streamOf(stream), [=] { copy(target, source, bytes); }, strict() ? last : nullptr);
+    completion = enqueue(
+        *streamOf(stream), [=] { copy(target, source, bytes); }, strict() ? last : nullptr);
     last = completion;
   }
   if (heldUp) waitFor(completion);

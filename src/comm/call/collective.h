@@ -42,12 +42,12 @@ struct Collective {
   std::vector<ChunkRef> chunks;
   size_t window = 1;  // number of rounds in flight (lane.h)
   size_t rounds = 0;
-  size_t remaining = 0;      // the number of chunks whose result is not in `recv` yet
+  size_t remaining = 0;  // the number of chunks whose result is not in `recv` yet
 
   // The next members are set when the call begins.
-  bool onAllRails = false;   // true if the call uses all rails (plan/rails.h)
-  uint64_t firstRound = 0;   // the number of the call's round 0 among all rounds of the data plane
-  uint64_t firstChunk = 0;   // the index of chunks[0] among all chunks in the local ring
+  bool onAllRails = false;  // true if the call uses all rails (plan/rails.h)
+  uint64_t firstRound = 0;  // the number of the call's round 0 among all rounds of the data plane
+  uint64_t firstChunk = 0;  // the index of chunks[0] among all chunks in the local ring
 
   bool hasManyRounds() const { return rounds >= 8; }
   bool inPlace() const { return send == recv; }

@@ -13,9 +13,9 @@ struct StagedCall {
     uint8_t* sum = nullptr;
     uint32_t segment = 0;  // of the call
   };
-  uint64_t firstSegment = 0;       // the number of the call's segment 0 among all segments of the communicator
-  std::vector<uint32_t> chunksOf;  // number of chunks of each segment
-  std::vector<Place> places;       // of each chunk
+  uint64_t firstSegment = 0;        // the number of the call's segment 0 among all segments of the communicator
+  std::vector<uint32_t> chunksOf;   // number of chunks of each segment
+  std::vector<Place> places;        // of each chunk
   const uint8_t* scalar = nullptr;  // where the operation's scalar is after segment 0 is copied; null if there is none
 };
 

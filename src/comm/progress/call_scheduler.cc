@@ -195,7 +195,8 @@ bool CallScheduler::mayBeginCall() const {
 Status CallScheduler::handleServerEvents() {
   while (servers_.eventsPending()) {
     // A lane that is made now carries host memory only.
-    if (staged() != nullptr) staged()->excludeFromGpu(session_.control.roster().machines.size() + servers_.nextServer());
+    if (staged() != nullptr)
+      staged()->excludeFromGpu(session_.control.roster().machines.size() + servers_.nextServer());
     const ServerEvent event = BPS_TRY(servers_.handleOldest(!queued_.empty() || !active_.empty()));
     const size_t member = session_.control.roster().ranks.size() + event.server;
     if (event.kind == ServerEvent::Kind::kJoining) broken_.reported[member] = false;

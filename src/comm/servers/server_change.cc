@@ -32,8 +32,7 @@ Status ServerChange::handle(const ServerEvent& event) {
       return connect(event);
     case Kind::kConnected:
       if (!change_ || !change_->connected || change_->ready) return unexpected(event);
-      becomeReady();
-      return {};
+      return becomeReady();
     case Kind::kAt:
       return takeEffectAt(event);
     case Kind::kEnd:
@@ -53,10 +52,7 @@ Status ServerChange::handle(const ServerEvent& event) {
 Status ServerChange::begin(const ServerEvent& event) {
   if (change_ || event.server >= control_.roster().servers.size()) return unexpected(event);
   change_.emplace(event);
-  if (!change_->joins()) {
-    becomeReady();
-    return {};
-  }
+  if (!change_->joins()) return becomeReady();
   Blob handles;
   if (plane_ != nullptr) {
     Result<std::unique_ptr<net::Mesh>> mesh = plane_->listenFor(endpoint());
@@ -99,9 +95,10 @@ void ServerChange::noteConnected() {
   reply(ServerReply::Kind::kConnected);
 }
 
-void ServerChange::becomeReady() {
+Status ServerChange::becomeReady() {
   change_->ready = true;
   reply(ServerReply::Kind::kReady, cutter_.hold());
+  return {};
 }
 
 Status ServerChange::takeEffectAt(const ServerEvent& event) {

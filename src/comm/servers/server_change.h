@@ -8,9 +8,9 @@
 //   rate:   kNewRate -> ready -> kAt -> done -> kEnd
 //
 // A rank that is ready cuts no call until it receives kAt (call_cutter.h). So no rank has cut the call of kAt, and all
-// ranks cut every call with the same servers. From this call on, a rank that joins waits until the old lane in this place, if
-// there is one, is idle: chunks of a place are never on two lanes. A rank keeps its lane to a server that leaves until
-// kEnd: if the server is lost before, other ranks may need the sums that the lane has kept.
+// ranks cut every call with the same servers. From this call on, a rank that joins waits until the old lane in this
+// place, if there is one, is idle: chunks of a place are never on two lanes. A rank keeps its lane to a server that
+// leaves until kEnd: if the server is lost before, other ranks may need the sums that the lane has kept.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -72,7 +72,7 @@ class ServerChange {
   Status onEnd();
   void end();
   void noteConnected();
-  void becomeReady();
+  Status becomeReady();
   void giveUp(const std::string& why);
   Result<bool> stepMesh();
   void reply(ServerReply::Kind kind, uint64_t limit = 0, Blob handles = {}, std::string text = {}) const;

@@ -9,9 +9,9 @@
 //   leave:                                      ready -> done -> none
 //   rate:                                       ready -> done -> none
 //
-// When all ranks are ready, the change takes effect with the first call that no rank has cut into chunks. Before that point, any
-// failure only ends the change, and the hub dials again later. After that point a joining server is a member of the
-// communicator, and its loss is handled like any other loss. ServerEvent lists the messages, and
+// When all ranks are ready, the change takes effect with the first call that no rank has cut into chunks. Before that
+// point, any failure only ends the change, and the hub dials again later. After that point a joining server is a member
+// of the communicator, and its loss is handled like any other loss. ServerEvent lists the messages, and
 // src/comm/servers/server_change.h is the counterpart in the ranks.
 //
 // The ServerChanges belong to the Hub, and only the control thread uses them.

@@ -151,8 +151,8 @@ Status CopyQueue::copyOut(const PlacedCall& call, size_t index) const {
                  "cuMemcpyAsync of the operation's scalar"));
   for (const Segment::Run& run : call.plan.segments[index].runs)
     if (call.buffers.send != nullptr)
-      BPS_TRY(copy(*out_, call.ring->contributions(run.onGpu) + room.offset + run.place,
-                   call.buffers.send + run.offset, run.bytes, "cuMemcpyAsync out of the buffer"));
+      BPS_TRY(copy(*out_, call.ring->contributions(run.onGpu) + room.offset + run.place, call.buffers.send + run.offset,
+                   run.bytes, "cuMemcpyAsync out of the buffer"));
   const auto number = static_cast<uint32_t>(call.staged->firstSegment + index);
   return check(api, api.streamWriteValue32(out_->get(), address(kOut), number + 1, 0), "cuStreamWriteValue32");
 }

@@ -95,9 +95,9 @@ class CopyQueue {
   const bool usesGpu_;
   const PinnedMemory words_;
   std::unique_ptr<OwnedStream> out_, in_;
-  std::unique_ptr<OwnedEvent> reached_, ended_;  // E0 and E1
+  std::unique_ptr<OwnedEvent> reached_, ended_;   // E0 and E1
   std::vector<std::unique_ptr<CopyRing>> rings_;  // the last one is in use
-  std::atomic<uint64_t> placed_{0};  // segments
+  std::atomic<uint64_t> placed_{0};               // segments
   Mutex mutex_;
   bool released_ BPS_GUARDED_BY(mutex_) = false;
 };

@@ -27,7 +27,7 @@ class CopyRing {
   Room take(size_t bytes, uint64_t segment);
   size_t bytes() const { return bytes_; }
   GpuMemory* gpu() const { return gpu_.get(); }  // may be null
-  int gpuFd() const { return gpuFd_.get(); }      // the file descriptor of GpuMemory::dmaBuf()
+  int gpuFd() const { return gpuFd_.get(); }     // the file descriptor of GpuMemory::dmaBuf()
   uint8_t* contributions(bool onGpu) const { return onGpu ? gpu_->data() : pinned_.data(); }
   uint8_t* sums(bool onGpu) const { return contributions(onGpu) + bytes_; }
 

@@ -16,9 +16,8 @@ void addSegment(SegmentPlan& plan, std::span<const ChunkRef> chunks, size_t begi
   std::vector<size_t> runOf;
   for (const ChunkRef& chunk : chunks.subspan(begin, end - begin)) {
     const auto known = lastRun.find(chunk.owner);
-    const bool adjacent = known != lastRun.end() && segment.runs[known->second].offset +
-                                                            segment.runs[known->second].bytes ==
-                                                        chunk.offset;
+    const bool adjacent = known != lastRun.end() &&
+                          segment.runs[known->second].offset + segment.runs[known->second].bytes == chunk.offset;
     if (!adjacent) {
       lastRun[chunk.owner] = segment.runs.size();
       segment.runs.push_back({chunk.offset, 0, 0, chunk.onGpu});

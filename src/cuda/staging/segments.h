@@ -27,7 +27,7 @@ struct SegmentPlan {
     uint32_t segment = 0;
     size_t place = 0;  // offset in the memory of the segment
   };
-  std::vector<Segment> segments;    // at least one
+  std::vector<Segment> segments;   // at least one
   std::vector<ChunkPlace> places;  // of each chunk
 };
 

@@ -92,10 +92,10 @@ TEST(CudaApi, LoadsTheVersionsThatItDeclares) {
   forEachFunction(api, [&](const char* name, auto&) { names += std::string(name) + " "; });
   for (const char* name :
        {BPS_EXPORTED(cuCtxPushCurrent), BPS_EXPORTED(cuCtxPopCurrent), BPS_EXPORTED(cuStreamDestroy),
-        BPS_EXPORTED(cuStreamWaitValue32), BPS_EXPORTED(cuStreamWriteValue32), BPS_EXPORTED(cuEventDestroy), BPS_EXPORTED(cuMemAlloc),
-        BPS_EXPORTED(cuMemFree), BPS_EXPORTED(cuMemHostRegister), BPS_EXPORTED(cuMemHostGetDevicePointer),
-        BPS_EXPORTED(cuMemcpyAsync), BPS_EXPORTED(cuPointerGetAttributes), BPS_EXPORTED(cuStreamGetCtx),
-        BPS_EXPORTED(cuEventRecord), BPS_EXPORTED(cuDeviceGetPCIBusId)})
+        BPS_EXPORTED(cuStreamWaitValue32), BPS_EXPORTED(cuStreamWriteValue32), BPS_EXPORTED(cuEventDestroy),
+        BPS_EXPORTED(cuMemAlloc), BPS_EXPORTED(cuMemFree), BPS_EXPORTED(cuMemHostRegister),
+        BPS_EXPORTED(cuMemHostGetDevicePointer), BPS_EXPORTED(cuMemcpyAsync), BPS_EXPORTED(cuPointerGetAttributes),
+        BPS_EXPORTED(cuStreamGetCtx), BPS_EXPORTED(cuEventRecord), BPS_EXPORTED(cuDeviceGetPCIBusId)})
     EXPECT_NE(names.find(std::string(name) + " "), std::string::npos) << name;
 }
 

@@ -26,6 +26,7 @@ class CallSchedulerNetworkTest : public testing::Test {
       Session& session =
           sessions_.emplace_back(SessionBase{env_, machines_.control(rank), failure_, serverEvents_, bell_, nullptr});
       session.plan = machines_.plan();
+      session.cutter = std::make_unique<CallCutter>(machines_.control(rank).roster(), session.plan);
       schedulers_[rank] = std::move(CallScheduler::create(session, std::move(machines_.planes[rank]))).value();
     }
   }
@@ -38,6 +39,7 @@ class CallSchedulerNetworkTest : public testing::Test {
     call->send = call->recv = reinterpret_cast<uint8_t*>(data_[rank].data());
     call->position = positions_[rank];
     call->limits = machines_.plan().limits;
+    ASSERT_TRUE(sessions_[rank].cutter->cut(*call, failure_.firstError()).ok());
     schedulers_[rank]->add(std::move(call));
   }
   void step(size_t rank) {

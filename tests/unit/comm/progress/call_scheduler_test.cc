@@ -40,6 +40,7 @@ class CallSchedulerTest : public testing::Test {
     cluster_->expectJoined();
     session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, serverEvents_, bell_, nullptr});
     session_->plan = std::move(JobPlan::make(session_->control.roster())).value();
+    session_->cutter = std::make_unique<CallCutter>(session_->control.roster(), session_->plan);
   }
   // Creates the LocalReducer of rank 1. Rank 0, the only other rank of the machine, never contributes.
   void makeReducer() {
@@ -76,6 +77,7 @@ class CallSchedulerTest : public testing::Test {
     collective->recv = reinterpret_cast<uint8_t*>(call.recv.data());
     collective->position = call.position;
     collective->limits = session_->plan.limits;
+    EXPECT_TRUE(session_->cutter->cut(*collective, failure_.firstError()).ok());
     scheduler_->add(std::move(collective));
     return call;
   }

@@ -23,7 +23,7 @@ TEST_F(CopyRingTest, SegmentsFollowEachOtherAndWaitOnlyForTheMemoryTheyReuse) {
   expect(400 << 10, 0, 0, 0);
   expect(400 << 10, 1, 400 << 10, 0);
   expect(200 << 10, 2, 800 << 10, 0);
-  expect(100 << 10, 3, 0, 1);        // there is no room behind segment 2
+  expect(100 << 10, 3, 0, 1);          // there is no room behind segment 2
   expect(300 << 10, 4, 100 << 10, 0);  // what segment 0 had, and segment 3 waits for segment 0
   expect(1, 5, 400 << 10, 2);
   expect(0, 6, (400 << 10) + 1, 0);

@@ -33,7 +33,8 @@ void check(const std::vector<ChunkRef>& chunks, const SegmentPlan& plan) {
     ++chunksOf[at.segment];
     bool found = false;
     for (const Segment::Run& run : plan.segments[at.segment].runs) {
-      const bool inside = chunks[i].offset >= run.offset && chunks[i].offset + chunks[i].bytes <= run.offset + run.bytes;
+      const bool inside =
+          chunks[i].offset >= run.offset && chunks[i].offset + chunks[i].bytes <= run.offset + run.bytes;
       if (!inside || run.place + (chunks[i].offset - run.offset) != at.place) continue;
       found = true;
       EXPECT_EQ(run.onGpu, chunks[i].onGpu);

@@ -1,6 +1,6 @@
 // Failures of calls on CUDA streams. After a failure a stream stands at its call until the communicator is aborted, so
-// that no later work takes the buffers for sums. bps refuses impossible calls before they begin, and it does not disturb
-// the stream captures of the application.
+// that no later work takes the buffers for sums. bps refuses impossible calls before they begin, and it does not
+// disturb the stream captures of the application.
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -390,7 +390,9 @@ TEST(Cuda, DestroyWaitsForCalls) {
 TEST(Cuda, DeviceWithoutStreamMemOpsIsRefused) {
   EXPECT_FALSE(device(2).hasStreamMemOps());
   EXPECT_TRUE(device(0).hasStreamMemOps());
-  const auto body = [&](Communicator& comm) -> Status { return callAndCheck(comm, AppStream(), Inputs(DataType::kFloat32, 1000, 2), {}); };
+  const auto body = [&](Communicator& comm) -> Status {
+    return callAndCheck(comm, AppStream(), Inputs(DataType::kFloat32, 1000, 2), {});
+  };
   EXPECT_THAT(onDevices({2, 2}, body), HasSubstr("CUDA device 2 has no stream memory operations, which bps needs"));
 }
 

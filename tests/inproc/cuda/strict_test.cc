@@ -1,6 +1,6 @@
-// All-reduces with the strictest CUDA driver that the rules allow (FAKE_CUDA_STRICT in fake_cuda.h). While a call of the
-// application holds the driver's lock until its streams are idle, the all-reduces in these streams must still end. So
-// nothing that they need may call CUDA after they are issued.
+// All-reduces with the strictest CUDA driver that the rules allow (FAKE_CUDA_STRICT in fake_cuda.h). While a call of
+// the application holds the driver's lock until its streams are idle, the all-reduces in these streams must still end.
+// So nothing that they need may call CUDA after they are issued.
 #include <gtest/gtest.h>
 
 #include <chrono>
