@@ -17,7 +17,7 @@ class ServerChangeTest : public testing::Test {
   // Runs `body` on a rank whose first server is present and whose second one is absent.
   void run(const std::function<void()>& body) {
     hub_.body = [&](ControlPlane& control) -> Status {
-      cutter_.emplace(control.roster(), JobPlan());
+      cutter_.emplace(control.roster(), std::move(JobPlan::make(control.roster())).value());
       waiter_.emplace(std::move(net::Waiter::create(*bell_)).value());
       change_.emplace(control, *cutter_, nullptr, *waiter_);
       body();
