@@ -9,6 +9,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 namespace bps::test {
 namespace {
@@ -171,6 +172,8 @@ Status callAndCheck(Communicator& comm, const AppStream& stream, const Inputs& i
   call.op = inputs.op;
   call.scalar = inputs.scalars[comm.rank()];
   BPS_TRY(comm.allReduce(call));
+  while (!stream.idle() && comm.failure().ok()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (!stream.idle()) comm.releaseFailedStreams();  // the stream stands at a failed call
   stream.synchronize();
   BPS_TRY(comm.failure());
   BPS_TRY(compare(recv, inputs.want, "recvbuff"));

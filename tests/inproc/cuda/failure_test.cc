@@ -151,8 +151,8 @@ TEST_P(CudaFailureOn, AbortEndsTheCallsOfTheOtherRanks) {
   }
 }
 
-// The communicator is destroyed while its calls are still in the stream. The stream gate and its
-// memory outlive the communicator.
+// The communicator is destroyed while its calls are still in the stream. The CopyQueue and its memory outlive the
+// communicator.
 TEST(CudaFailure, StreamOutlivesTheCommunicator) {
   std::vector<std::unique_ptr<OneCall>> calls(2);
   std::vector<std::function<void()>> releases(2);
@@ -263,6 +263,8 @@ TEST(CudaFailure, CopyThatDoesNotEndIsReported) {
   EXPECT_EQ(failed.code(), Code::kUnhandledCuda);
   EXPECT_THAT(failed.message(), HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS"));
   fakeCuda().setCopyRate(0);
+  queue.release();
+  while (!queue.idle()) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the copies use the buffer
   cuda::CopyQueue::recycle(&queue);
 }
 
