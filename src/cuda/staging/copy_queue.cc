@@ -123,6 +123,8 @@ Result<CopyQueue::PlacedCall> CopyQueue::place(const Buffers& buffers, std::span
   call.staged = staged;
   const MutexLock lock(mutex_);
   placed_.store(staged->firstSegment + call.rooms.size(), std::memory_order_release);
+  while (!inFlight_.empty() && hasPassed(kBack, inFlight_.front().second)) inFlight_.pop_front();
+  inFlight_.emplace_back(staged->firstSegment, placed());
   if (released_) word(kIn).store(static_cast<uint32_t>(placed()), std::memory_order_release);
   return call;
 }
@@ -192,6 +194,13 @@ void CopyQueue::release() {
   const MutexLock lock(mutex_);
   released_ = true;
   word(kIn).store(static_cast<uint32_t>(placed()), std::memory_order_release);
+}
+
+bool CopyQueue::reachedCallsEnded() {
+  const MutexLock lock(mutex_);
+  return std::none_of(inFlight_.begin(), inFlight_.end(), [this](const auto& call) {
+    return hasPassed(kOut, call.first + 1) && !hasPassed(kBack, call.second);
+  });
 }
 
 }  // namespace bps::cuda

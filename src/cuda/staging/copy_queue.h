@@ -12,14 +12,17 @@
 // memory is free.
 //
 // After a failure, `in` does not change, so the application's stream stands, as after a failure of NCCL. release() lets
-// it go on: the application has aborted the communicator. Its buffers then have undefined contents.
+// it go on: the application has aborted the communicator. The copies that are in the streams still run, so the buffers
+// have undefined contents.
 //
 // A CopyQueue is never freed, because streams may reach its waits after the communicator is gone, and because freeing
 // may block. A later communicator reuses a CopyQueue that has nothing left to do.
 #pragma once
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/base/mutex.h"
@@ -75,6 +78,8 @@ class CopyQueue {
   // The sums of all segments below this number are in staging memory.
   void setSummed(uint64_t segments);
   void release();
+  // True if all copies have ended of those calls that their streams have reached.
+  bool reachedCallsEnded();
   // The ring whose GPU memory all segments use; null if there is none.
   const CopyRing* gpuRing() const { return usesGpu_ && !rings_.empty() ? rings_.front().get() : nullptr; }
 
@@ -100,6 +105,7 @@ class CopyQueue {
   std::atomic<uint64_t> placed_{0};               // segments
   Mutex mutex_;
   bool released_ BPS_GUARDED_BY(mutex_) = false;
+  std::deque<std::pair<uint64_t, uint64_t>> inFlight_ BPS_GUARDED_BY(mutex_);  // first segment and end of each call
 };
 
 }  // namespace bps::cuda

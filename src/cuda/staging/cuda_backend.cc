@@ -1,6 +1,7 @@
 #include "src/cuda/staging/cuda_backend.h"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,14 @@ class CudaStreamPosition final : public StreamPosition {
   const cuda::CopyQueue& queue_;
   const uint64_t firstSegment_;
 };
+
+void waitUntil(const std::function<bool()>& done, Deadline deadline) {
+  auto pause = std::chrono::microseconds(20);
+  while (!done() && !deadline.passed()) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1000));
+  }
+}
 
 cuda::Stream streamOf(const AllReduceCall& call) { return static_cast<cuda::Stream>(const_cast<void*>(call.handle)); }
 
@@ -164,17 +173,15 @@ Status CudaBackend::endGroup() {
 }
 
 void CudaBackend::waitForCopies(Deadline deadline) const {
-  const cuda::CopyQueue* queue = queue_.load();
-  if (queue == nullptr) return;
-  auto pause = std::chrono::microseconds(20);
-  while (!queue->idle() && !deadline.passed()) {
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(1000));
-  }
+  if (cuda::CopyQueue* queue = queue_.load()) waitUntil([queue] { return queue->idle(); }, deadline);
 }
 
 void CudaBackend::releaseFailedStreams() const {
-  if (cuda::CopyQueue* queue = queue_.load()) queue->release();
+  constexpr std::chrono::seconds kMaxCopyTime(2);
+  cuda::CopyQueue* queue = queue_.load();
+  if (queue == nullptr) return;
+  queue->release();
+  waitUntil([queue] { return queue->reachedCallsEnded(); }, Deadline::in(kMaxCopyTime));
 }
 
 }  // namespace bps

@@ -61,7 +61,8 @@ class CudaBackend {
 
   // Waits until all copies of calls that have ended are done.
   void waitForCopies(Deadline deadline) const;
-  // Lets the streams of failed calls go on. Any thread may call this function.
+  // Lets the streams of failed calls go on. Waits for the copies of calls that their streams have reached, for up to 2
+  // s: afterwards no such copy touches a buffer. Any thread may call this function.
   void releaseFailedStreams() const;
 
  private:
