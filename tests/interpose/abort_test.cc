@@ -147,7 +147,7 @@ BPS_SCENARIO(AbortEndsACallBlockedOnAFullQueue, 2, {"FAKE_CUDA_DEPTH", "16"}, {"
 
 // The queue has room for one and a half calls. The caller therefore blocks in the middle of its
 // second call, where bps all-reduces between the machines.
-BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "9"}, {"FAKE_CUDA_QUEUES", "1"},
+BPS_SCENARIO(AbortEndsAGpuGroupCallBlockedOnAFullQueue, 4, {"FAKE_CUDA_DEPTH", "24"}, {"FAKE_CUDA_QUEUES", "1"},
              {"BPS_DEBUG", "NONE"}) {
   self.placeRanksOnMachines(2);
   abortBehindAFullQueue(self);
@@ -271,7 +271,7 @@ BPS_SCENARIO(AFinalizeAbortedDuringBpsShutdownFails, 2, {"BPS_TIMEOUT", "20"}, {
 
 // A thread that blocks in the driver keeps the communicator `behind` alive. Meanwhile, bps copies a
 // sum of `behind` back to the device.
-BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "48"}, {"BPS_DEBUG", "NONE"}) {
+BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "256"}, {"BPS_DEBUG", "NONE"}) {
   const ncclComm_t before = self.makeComm(0), behind = self.makeComm(1);
   negotiate(self, before);
   negotiate(self, behind);
