@@ -211,7 +211,7 @@ GPU_KIT := $(addprefix bin/,bps-run bps-server bps-perf) \
 gpu-kit: all $(GPU_TEST) $(GPU_RANKS) ## build/gpu-kit: the stripped files that tests/gpu/run.sh needs
 	@for file in $(GPU_KIT); do install -D -s $(BUILD)/$$file $(BUILD)/gpu-kit/$$file; done; du -sh $(BUILD)/gpu-kit
 
-check: all ## format, layers, sizes, words, headers, symbols, generated docs and lint
+check: all ## format, layers, sizes, words, headers, symbols, needed versions, generated docs and lint
 	@tests/check/all.sh $(BUILD)
 
 check-all: all tests ## check, and the long versions of fuzzing and stress tests
