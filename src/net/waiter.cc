@@ -16,8 +16,8 @@ namespace {
 
 // Like epoll_wait, but with a timeout in microseconds. Linux has epoll_pwait2 since version 5.11, and sandboxes that do
 // not know epoll_pwait2 return EPERM. If epoll_pwait2 is missing, ppoll waits on the epoll descriptor itself, because
-// ppoll also has a timeout finer than milliseconds. The system call is made directly, because the C library has a function
-// for it only since glibc 2.35.
+// ppoll also has a timeout finer than milliseconds. The system call is made directly, because the C library has a
+// function for it only since glibc 2.35.
 int epollWaitCompat(int epoll, const timespec& span, std::span<epoll_event> events) {
   static std::atomic<bool> missing{false};
   const int room = static_cast<int>(events.size());

@@ -11,8 +11,9 @@
 #include "src/base/env.h"
 #include "src/base/format.h"
 
-// The static expat calls arc4random_buf for the salt of its hash tables. The C library has that function only since glibc
-// 2.36. This definition, which only bps sees, lets programs that were linked on Debian 12 run with an older C library.
+// The static expat calls arc4random_buf for the salt of its hash tables. The C library has that function only since
+// glibc 2.36. This definition, which only bps sees, lets programs that were linked on Debian 12 run with an older C
+// library.
 extern "C" [[gnu::visibility("hidden")]] void arc4random_buf(void* bytes, size_t size) noexcept {
   auto* next = static_cast<char*>(bytes);
   while (size > 0) {
