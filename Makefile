@@ -208,10 +208,16 @@ test-gpu: all $(GPU_TEST) $(GPU_RANKS) ## the tests that need a real NVIDIA GPU;
 
 GPU_KIT := $(addprefix bin/,bps-run bps-server bps-perf) \
   $(addprefix lib/,libbps.so libbps-nccl.so libnccl-net-bps.so) $(addprefix tests/,gpu gpu_ranks)
-gpu-kit: all $(GPU_TEST) $(GPU_RANKS) ## build/gpu-kit: the stripped files that tests/gpu/run.sh needs
-	@for file in $(GPU_KIT); do install -D -s $(BUILD)/$$file $(BUILD)/gpu-kit/$$file; done; du -sh $(BUILD)/gpu-kit
+GPU_KIT_SCRIPTS := $(wildcard tests/gpu/*.sh) examples/ddp.py
+gpu-kit: all $(GPU_TEST) $(GPU_RANKS) ## build/gpu-kit: all that a machine with a GPU needs to run the tests: run.sh
+	@rm -rf $(BUILD)/gpu-kit
+	@for file in $(GPU_KIT); do install -D -s $(BUILD)/$$file $(BUILD)/gpu-kit/$$file; done
+	@install -D -t $(BUILD)/gpu-kit/lib/gomp $$($(CXX) -print-file-name=libgomp.so.1)
+	@install -t $(BUILD)/gpu-kit $(GPU_KIT_SCRIPTS)
+	@git log -1 --format='commit %h' >$(BUILD)/gpu-kit/commit 2>/dev/null || echo 'commit not known' >$(BUILD)/gpu-kit/commit
+	@du -sh $(BUILD)/gpu-kit
 
-check: all ## format, layers, sizes, words, headers, symbols, generated docs and lint
+check: all ## format, layers, sizes, words, headers, symbols, needed versions, generated docs and lint
 	@tests/check/all.sh $(BUILD)
 
 check-all: all tests ## check, and the long versions of fuzzing and stress tests

@@ -77,7 +77,7 @@ $(TEST_LIBRARIES):
 	$(link-library)
 $(TEST_PROGRAMS):
 	$(link-program)
-tests: $(TEST_LIBRARIES) $(TEST_PROGRAMS) $(LIBS) $(BINS)
+tests: $(TEST_LIBRARIES) $(TEST_PROGRAMS) $(LIBS) $(BINS) $(if $(filter release,$(FLAVOUR)),gpu-kit)
 # The libraries that the in-process tests load.
 libraries: $(PLUGIN) $(FAULT_PLUGIN)
 compiler:

@@ -67,7 +67,7 @@ class Watchdog {
   void watch() {
     std::unique_lock lock(mutex_);
     while (!stop_) {
-      if (!deadline_) changed_.wait(lock);
+      if (!deadline_) changed_.wait_for(lock, std::chrono::hours(1));
       else if (std::chrono::steady_clock::now() >= *deadline_) expire();
       else changed_.wait_until(lock, *deadline_);
     }

@@ -1,6 +1,8 @@
 #include "src/net/waiter.h"
 
 #include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,12 +16,13 @@ namespace {
 
 // Like epoll_wait, but with a timeout in microseconds. Linux has epoll_pwait2 since version 5.11, and sandboxes that do
 // not know epoll_pwait2 return EPERM. If epoll_pwait2 is missing, ppoll waits on the epoll descriptor itself, because
-// ppoll also has a timeout finer than milliseconds.
+// ppoll also has a timeout finer than milliseconds. The system call is made directly, because the C library has a
+// function for it only since glibc 2.35.
 int epollWaitCompat(int epoll, const timespec& span, std::span<epoll_event> events) {
   static std::atomic<bool> missing{false};
   const int room = static_cast<int>(events.size());
   if (!missing.load(std::memory_order_relaxed)) {
-    const int count = ::epoll_pwait2(epoll, events.data(), room, &span, nullptr);
+    const auto count = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll, events.data(), room, &span, nullptr, 0));
     if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
     missing.store(true, std::memory_order_relaxed);
   }

@@ -6,7 +6,7 @@ ddp() { # RANKS SERVERS [VARIABLE=VALUE...]: trains with RANKS ranks and prints 
   timeout -k 5 300 "$build/bin/bps-run" -n "$ranks" -s "$servers" -- bash -c '
     unset BPS_ROOT BPS_NCCL_LIB_PATH
     export RANK=$BPS_RANK WORLD_SIZE=$BPS_NRANKS LOCAL_RANK=0 NCCL_HOSTID=$BPS_HOSTID MASTER_ADDR=127.0.0.1
-    exec env "$@" python3 examples/ddp.py' ddp MASTER_PORT="$port" "$@" 2>"$work/err" | grep '^step'
+    example=$1; shift; exec env "$@" python3 "$example"' ddp "$example" MASTER_PORT="$port" "$@" 2>"$work/err" | grep '^step'
 }
 compare_losses() { # RANKS SERVERS
   local title="PyTorch DDP, $1 ranks, $2 servers" difference served
@@ -18,12 +18,12 @@ compare_losses() { # RANKS SERVERS
   row "$title" "largest difference of $(wc -l <"$work/with") losses with and without: $difference; ${served:-bps served nothing}"
   # A sum of two values is the same in any order. A sum of more values may differ in the last bits.
   awk -v d="$difference" -v n="$1" 'BEGIN { exit !(d != "none" && d + 0 <= (n == 2 ? 0 : 0.001)) }' && [ -n "$served" ] && return
-  status=1
-  row "$title" FAILED
+  failed "$title" "the losses differ, or bps served nothing"
   tail -n 20 "$work/err"
 }
-if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+if [ -n "$why" ]; then skipped "PyTorch DDP" "$why"
+elif python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   row PyTorch "$(python3 -c 'import torch; print(torch.__version__, "NCCL", torch.cuda.nccl.version())')"
   compare_losses 2 1
   compare_losses 3 2
-else row "PyTorch DDP" "skipped: no PyTorch with CUDA"; fi
+else skipped "PyTorch DDP" "no PyTorch with CUDA"; fi

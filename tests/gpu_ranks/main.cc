@@ -6,6 +6,7 @@
 //   gpu_ranks gpu-groups BYTES    ranks of one machine combine their buffers by NCCL (gpu_groups.cc)
 //   gpu_ranks failures BYTES  failures of calls that NCCL combines, with fake CUDA and NCCL (failures.cc)
 //   gpu_ranks missing BYTES   NCCL waits for a rank that never joins, with fake CUDA and NCCL (failures.cc)
+//   gpu_ranks first-launch|free|capture|fork|groups|non-blocking BYTES    see scenarios.h
 //   gpu_ranks nccl BYTES      all-reduces by NCCL's names, which a preload library may serve
 //
 // Rank 0 prints a line "figure: ..." for each measurement. The exit status is 1 if a result is
@@ -22,6 +23,7 @@
 #include "tests/gpu_ranks/gpu_groups.h"
 #include "tests/gpu_ranks/job.h"
 #include "tests/gpu_ranks/measure.h"
+#include "tests/gpu_ranks/scenarios.h"
 
 namespace bps::test {
 namespace {
@@ -199,8 +201,9 @@ int main(int argc, char** argv) {
   const std::string what = argc == 3 ? argv[1] : "";
   const size_t bytes = argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 0;
   if (bytes < 1U << 12)
-    return std::fprintf(stderr,
-                        "usage: gpu_ranks figures|beside|gpu-groups|failures|missing|nccl BYTES (at least 4096)\n"),
+    return std::fprintf(
+               stderr,
+               "usage: gpu_ranks figures|beside|gpu-groups|failures|missing|nccl|SCENARIO BYTES (at least 4096)\n"),
            2;
   if (what == "figures") bps::test::figures(bytes);
   else if (what == "beside") bps::test::concurrentWithNccl(bytes);
@@ -208,6 +211,7 @@ int main(int argc, char** argv) {
   else if (what == "failures") bps::test::failures(bytes);
   else if (what == "missing") bps::test::missingRank(bytes);
   else if (what == "nccl") bps::test::byNccl(bytes);
-  else return std::fprintf(stderr, "gpu_ranks: %s is not known\n", argv[1]), 2;
+  else if (!bps::test::runScenario(what, bytes))
+    return std::fprintf(stderr, "gpu_ranks: %s is not known\n", argv[1]), 2;
   return 0;
 }

@@ -24,7 +24,7 @@ shared "two ranks of a machine" 1 -n 2 -m 2 -s 1
 BPS_RAILS=2 shared "each with connections of its own" 1 -n 2 -m 2 -s 1
 shared "ranks of one process" 4 -n 1
 # If NCCL is installed, it combines the buffers of a machine's GPUs, and all ranks receive its errors. Two machines: see
-# make test-gpu below.
+# gpu_kit.sh.
 export FAKE_NCCL_DIR=$WORK
 nccl=$(realpath "$BUILD")/tests/nccl/libnccl.so.2
 inside() { # TITLE WORDS BPS_RUN_OPTIONS -- COMMAND...
@@ -55,18 +55,5 @@ grep -q 'cuInit: ' "$WORK/out" || fail "the error does not say why: $(tail -n 5 
 # With one queue two ranks cannot share a process: one would be queued behind the other.
 with_fake env FAKE_CUDA_SERIAL_CALLBACKS=1 timeout 100 "$BUILD/tests/gpu" >"$WORK/out" 2>&1 ||
   fail "serial callbacks: $(grep -E 'Failure|FAILED' -A5 "$WORK/out" | head -n 20)"
-# Runs make test-gpu with the fake NCCL and a fake nvidia-smi.
-printf '#!/bin/sh\nfor gpu in 0 1; do echo "GPU $gpu: a fake, 0"; done\n' >"$WORK/nvidia-smi" && chmod +x "$WORK/nvidia-smi"
-printf '# Results\n<!-- results -->\nold\n<!-- end of results -->\nrest\n' >"$WORK/results.md"
-env LD_LIBRARY_PATH="$fake:$(realpath "$BUILD")/tests/nccl" PATH="$WORK:$PATH" FAKE_NCCL_DIR="$WORK" GPU_TEST_LARGEST=4194304 \
-  FAKE_CUDA_DEVICES=2 GPU_TEST_COMBINES=1 \
-  "$(dirname "$0")/../gpu/run.sh" "$(realpath "$BUILD")" "$WORK/results.md" >"$WORK/out" 2>&1 || fail "tests/gpu/run.sh: $(grep -E '^(--|wrong)' "$WORK/out"; tail -n 20 "$WORK/out")"
-for row in 'streams.*\| right \|' 'figures \| a call keeps its caller for at most [0-9.]+ us' 'figures \| 4194304 B: on the device' \
-  'a GPU each \| 1048576 B, 4 ranks: by NCCL inside' 'a GPU each \| device memory inside machines: calls of 262144 bytes and more by NCCL on 2 GPUs, 2 of which own' \
-  'go on \| NCCL.s all-reduces beside a call .* met' 'net plugin \| 1048576 B in .* right bits; NCCL 22809' \
-  'LD_PRELOAD \| 1048576 B in .* right bits' 'LD_PRELOAD \| rank 0 of 2: [1-9][0-9]* all-reduces' 'LD_PRELOAD \| .*all-reduces of 65536 bytes and more by bps' '^rest'; do
-  grep -qE "$row" "$WORK/results.md" || fail "no \"$row\" in the results: $(cat "$WORK/results.md")"
-done
-! grep -qE '^old|FAILED' "$WORK/results.md" || fail "$(cat "$WORK/results.md")"
 with_fake env FAKE_CUDA_QUEUES=1 "${perf[@]}" >"$WORK/out" 2>&1 || fail "one queue: $(tail -n 15 "$WORK/out")"
 right "one queue"

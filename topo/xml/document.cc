@@ -1,12 +1,29 @@
 #include "topo/xml/document.h"
 
 #include <expat.h>
+#include <sys/random.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 
 #include "src/base/env.h"
 #include "src/base/format.h"
+
+// The static expat calls arc4random_buf for the salt of its hash tables. The C library has that function only since
+// glibc 2.36. This definition, which only bps sees, lets programs that were linked on Debian 12 run with an older C
+// library.
+extern "C" [[gnu::visibility("hidden")]] void arc4random_buf(void* bytes, size_t size) noexcept {
+  auto* next = static_cast<char*>(bytes);
+  while (size > 0) {
+    const ssize_t got = ::getrandom(next, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) std::abort();  // as in the C library: expat cannot be told of a failure
+    next += got;
+    size -= static_cast<size_t>(got);
+  }
+}
 
 namespace bps {
 namespace {
