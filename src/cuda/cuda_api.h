@@ -25,7 +25,7 @@ inline constexpr unsigned kNonBlocking = 1, kDisableTiming = 2, kPortable = 1, k
 // CUstreamCaptureStatus, CUstreamCaptureMode.
 inline constexpr int kNotCapturing = 0, kRelaxed = 2;
 // CUpointer_attribute, CUmemorytype.
-inline constexpr int kMemoryType = 2, kHostPointer = 4, kIsManaged = 8, kDeviceOrdinal = 9;
+inline constexpr int kMemoryType = 2, kHostPointer = 4, kIsManaged = 8;
 inline constexpr unsigned kHostMemory = 1;
 
 // Stream 0 is the context's default stream, 1 is the same stream (legacy), and 2 is the thread's

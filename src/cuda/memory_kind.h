@@ -5,7 +5,8 @@
 //   pinned host memory      The CPU uses the buffer in place, at an address that may differ.
 //   managed memory          bps copies the buffer like device memory, because device pages that the CPU
 //                           touches would move to the host and back.
-//   device memory           bps copies the buffer through pinned memory ("staged").
+//   device memory           bps copies the buffer through pinned memory ("staged"). The buffer may lie on any device,
+//                           because the driver knows the device of every address.
 #pragma once
 #include "src/base/status.h"
 #include "src/cuda/device.h"
@@ -15,7 +16,6 @@ namespace bps::cuda {
 struct MemoryKind {
   bool knownToCuda = false;
   bool staged = false;            // bps copies the buffer through pinned memory
-  int device = -1;                // the device of device memory, otherwise -1
   const void* address = nullptr;  // for access by the CPU or, if staged, for copies
 };
 

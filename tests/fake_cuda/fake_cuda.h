@@ -58,6 +58,9 @@ void fakeCudaCopyRate(double bytesPerSecond);
 // Returns the address where the CPU can access device memory. Returns any other pointer unchanged.
 void* fakeCudaAlias(const void* pointer);
 
+// Stores the addresses of at most `most` regions that cuMemHostRegister has pinned, and returns how many it stored.
+size_t fakeCudaRegistered(uintptr_t* addresses, size_t most);
+
 // Runs `body` as a "kernel" in the order of the stream. Other streams do not wait for `body`. If
 // `body` waits, the stream waits too.
 int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument);

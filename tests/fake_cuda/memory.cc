@@ -136,6 +136,14 @@ bool isPageable(const void* pointer, size_t bytes) {
 
 using namespace bps::fake;
 
+FAKE_CUDA size_t fakeCudaRegistered(uintptr_t* addresses, size_t most) {
+  const Lock lock(state().mutex);
+  size_t stored = 0;
+  for (const auto& [address, allocation] : allocations())
+    if (allocation.kind == Kind::kRegistered && stored < most) addresses[stored++] = address;
+  return stored;
+}
+
 FAKE_CUDA int cuMemAlloc_v2(uintptr_t* pointer, size_t bytes) {
   const int failed = enterUnsafe("cuMemAlloc_v2");
   if (failed != kSuccess) return failed;

@@ -131,10 +131,11 @@ BPS_SCENARIO(ADeadRankFailsCallsWithoutAHang, 3, {"BPS_TIMEOUT", "2"}, {"BPS_DEB
   BPS_EQUAL(static_cast<int>(state), static_cast<int>(ncclRemoteError));
   BPS_CHECK(contains(ncclGetLastError(comm), "rank 2"));
   // NCCL also reads the state through bps's hook, and NCCL must not see an error of bps.
-  const Buffer token(1);
-  if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, stream()));
-  else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, stream()));
-  synchronize();
+  static const Buffer token(1);
+  const cudaStream_t other = newStream();  // the stream of the failed call stands
+  if (self.rank == 0) BPS_NCCL(ncclSend(token.data(), 1, ncclFloat32, 1, comm, other));
+  else BPS_NCCL(ncclRecv(token.data(), 1, ncclFloat32, 0, comm, other));
+  synchronize(other);
   // An abort of one rank would end unfinished calls of the other rank, so both ranks wait here.
   Rank{self.rank, 2, self.page}.barrier(1);
   BPS_NCCL(ncclCommAbort(comm));

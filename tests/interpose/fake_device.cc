@@ -2,9 +2,12 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "src/base/format.h"
@@ -90,6 +93,14 @@ void synchronize(cudaStream_t which) {
   driver("cuStreamSynchronize", static_cast<void*>(which));
 }
 
+bool idle(cudaStream_t which) {
+  return !onDevice() || fakeSymbol<int(void*)>("cuStreamQuery")(static_cast<void*>(which)) == 0;
+}
+
+void launch(void (*body)(void*), void* argument) {
+  fakeSymbol<decltype(fakeCudaLaunch)>("fakeCudaLaunch")(static_cast<void*>(stream()), body, argument);
+}
+
 Buffer::Buffer(size_t count, float value) : count_(count) {
   if (onDevice()) {
     enterDevice();
@@ -123,15 +134,27 @@ bool Buffer::isSum(int nRanks) const {
 }
 
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on) {
-  const Buffer mine(count), sum(count);
-  contribute(mine, rank.rank);
-  const ncclResult_t called = ncclAllReduce(mine.data(), sum.data(), count, ncclFloat32, ncclSum, comm, on);
-  if (called != ncclSuccess) return called;
-  synchronize(on);
-  ncclResult_t later = ncclSuccess;
-  BPS_NCCL(ncclCommGetAsyncError(comm, &later));
-  if (later == ncclSuccess) BPS_CHECK(sum.isSum(rank.nRanks));
-  return later;
+  auto mine = std::make_unique<Buffer>(count), sum = std::make_unique<Buffer>(count);
+  contribute(*mine, rank.rank);
+  ncclResult_t state = ncclAllReduce(mine->data(), sum->data(), count, ncclFloat32, ncclSum, comm, on);
+  for (bool done = false; state == ncclSuccess && !done; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+    done = idle(on);
+    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+  }
+  if (state == ncclSuccess) {
+    BPS_CHECK(sum->isSum(rank.nRanks));
+  } else {  // the driver may wait for the stream when memory is freed
+    (void)mine.release();
+    (void)sum.release();
+  }
+  return state;
+}
+
+ncclResult_t awaitError(ncclComm_t comm) {
+  for (ncclResult_t state = ncclSuccess;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
+    if (state != ncclSuccess && state != ncclInProgress) return state;
+  }
 }
 
 }  // namespace bps::test

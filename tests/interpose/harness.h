@@ -65,6 +65,9 @@ bool onDevice();
 cudaStream_t stream();
 cudaStream_t newStream();
 void synchronize(cudaStream_t which = stream());
+bool idle(cudaStream_t which);
+// Runs `body` as a kernel of the fake CUDA driver on stream().
+void launch(void (*body)(void*), void* argument);
 
 // Functions of the fake CUDA driver, which fake_cuda.h explains. These functions return the number
 // of calls and the bytes copied so far, set the rate of later copies, and make a driver function
@@ -96,8 +99,10 @@ class Buffer {
 void contribute(const Buffer& buffer, int rank);
 
 // All-reduces `count` floats, waits, and checks the sum. Returns the result of the call, or an
-// error that occurs later.
+// error that occurs later. After an error the stream stands, and its buffers stay allocated.
 ncclResult_t allReduce(const Rank& rank, ncclComm_t comm, size_t count, cudaStream_t on = stream());
+// Waits until the communicator has an error. The scenario's time limit ends an endless wait.
+ncclResult_t awaitError(ncclComm_t comm);
 // Makes the communicator negotiate with one large call. Discards the record of NCCL calls.
 void negotiate(const Rank& rank, ncclComm_t comm);
 

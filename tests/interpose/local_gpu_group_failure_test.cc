@@ -12,14 +12,6 @@
 using namespace bps::test;
 
 namespace {
-// Polls until the communicator has an error, or until the scenario's time limit ends the process.
-ncclResult_t awaitError(ncclComm_t comm) {
-  for (ncclResult_t state = ncclSuccess;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
-    BPS_NCCL(ncclCommGetAsyncError(comm, &state));
-    if (state != ncclSuccess) return state;
-  }
-}
-
 // The last rank dies, and the other ranks make a call.
 void callAfterRankDied(const Rank& self, ncclComm_t comm, const Buffer& data) {
   self.barrier(0);

@@ -198,13 +198,3 @@ BPS_SCENARIO(FirstCallsOfAGpuGroupMayBeAGroup, 4, ) {
   BPS_CHECK(small.all(4) && large.all(4));
   BPS_EQUAL(contains(takeNcclCalls(), "ncclReduceScatter"), onDevice());
 }
-
-// Without stream memory operations, a stream that waits at a failed part would block the streams of
-// other communicators.
-BPS_SCENARIO(WithoutStreamMemOpsThereAreNoGpuGroups, 4, {"FAKE_CUDA_MEM_OPS", "0"}, {"BPS_DEBUG", "NONE"}) {
-  self.placeRanksOnMachines(2);
-  const ncclComm_t comm = self.makeComm();
-  negotiate(self, comm);
-  BPS_NCCL(allReduce(self, comm, kGpuGroupCount));
-  BPS_CHECK(!combinedByNccl());
-}

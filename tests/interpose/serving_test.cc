@@ -118,6 +118,30 @@ BPS_SCENARIO(ARankThatCannotJoinMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}, {"BPS
   BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
 }
 
+// Rank 1's device lacks stream memory operations, which settles the choice for all ranks.
+BPS_SCENARIO(ADeviceWithoutStreamMemOpsMakesAllUseNccl, 3, {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  if (self.rank == 1) ::setenv("FAKE_CUDA_MEM_OPS", "0", 1);
+  const ncclComm_t comm = self.makeComm();
+  for (int i = 0; i < 2; ++i) BPS_NCCL(allReduce(self, comm, kLarge));
+  BPS_CHECK(contains(takeNcclCalls(), "ncclAllReduce:4096 ncclAllReduce:4096 "));
+}
+
+// Rank 1 cannot register the memory that a call needs, and the ranks find out while they measure.
+BPS_SCENARIO(AMeasuredCallThatFailsOnOneRankMakesAllUseNccl, 3, {"BPS_NCCL_MIN_BYTES", nullptr},
+             {"BPS_DEBUG", "NONE"}) {
+  if (!onDevice()) return;
+  stream();  // loads the fake CUDA driver
+  // The first registration is part of a check of the device.
+  if (self.rank == 1) failCuda("cuMemHostRegister_v2", 2, 2);
+  const ncclComm_t comm = self.makeComm();
+  BPS_NCCL(allReduce(self, comm, kLarge));
+  fakeNcclClearCalls();
+  for (int i = 0; i < 2; ++i) BPS_NCCL(allReduce(self, comm, kGpuGroupCount));
+  BPS_EQUAL(takeNcclCalls(), std::string("ncclAllReduce:262144 ncclAllReduce:262144 "));
+  BPS_NCCL(ncclCommDestroy(comm));
+}
+
 BPS_SCENARIO(EmptyCallsAndSingleRanksGoToNccl, 2, ) {
   const ncclComm_t comm = self.makeComm();
   const Buffer one(1);

@@ -69,3 +69,22 @@ hidden=$(LD_PRELOAD=$preload python3 -c 'import ctypes, sys
 ctypes.CDLL(sys.argv[1], ctypes.RTLD_LOCAL)
 print(ctypes.CDLL(None).ncclGroupStart(), ctypes.CDLL(None).ncclGroupEnd())' "$fake" 2>> "$WORK/calls.err")
 expect "$hidden" "0 0" "NCCL opened with RTLD_LOCAL"
+# A library that needs libnccl.so.2, as PyTorch's libtorch_cuda.so does, is bound to bps, even if Python opens it.
+command -v g++ > "$WORK/null" || exit 0
+cat > "$WORK/user.cc" <<'SOURCE'
+#include <dlfcn.h>
+extern "C" int ncclAllReduce(const void*, void*, unsigned long, int, int, void*, void*);
+extern "C" const char* bound() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<const void*>(&ncclAllReduce), &info) != 0 ? info.dli_fname : "nothing";
+}
+SOURCE
+g++ -shared -fPIC -Wl,-z,now -o "$WORK/libuser.so" "$WORK/user.cc" "$fake" || fail "the library that needs NCCL"
+bound_to() { # PRELOAD: prints the library that has the ncclAllReduce of libuser.so
+  LD_PRELOAD=$1 LD_LIBRARY_PATH=$(dirname "$fake") python3 -c 'import ctypes, sys
+bound = ctypes.CDLL(sys.argv[1], ctypes.RTLD_LOCAL).bound
+bound.restype = ctypes.c_char_p
+print(bound().decode())' "$WORK/libuser.so" 2>> "$WORK/calls.err"
+}
+expect "$(bound_to "$preload")" "$preload" "a library that needs NCCL, with the preload"
+expect "$(realpath "$(bound_to "")")" "$fake" "a library that needs NCCL, without the preload"

@@ -92,12 +92,6 @@ Result<CudaBackend::BufferKinds> CudaBackend::classifyBuffers(const AllReduceCal
   return buffers;
 }
 
-Status CudaBackend::checkDevice(const cuda::MemoryKind& memory, const char* name) const {
-  if (!memory.staged || memory.device < 0 || memory.device == ordinal_) return {};
-  return failure(Code::kInvalidArgument, "{} lies on CUDA device {}, the communicator's is {}", name, memory.device,
-                 ordinal_);
-}
-
 Result<bool> CudaBackend::holds(const AllReduceCall& call) {
   const bool isHostStream = call.stream != nullptr && call.handle != nullptr;
   if (isHostStream || call.count == 0) return false;
@@ -105,8 +99,6 @@ Result<bool> CudaBackend::holds(const AllReduceCall& call) {
   BPS_TRY(open());
   const BufferKinds buffers = BPS_TRY(classifyBuffers(call));
   if (!buffers.send.staged || !buffers.recv.staged) return false;
-  BPS_TRY(checkDevice(buffers.send, "sendbuff"));
-  BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
   BPS_TRY(checkStream(streamOf(call)));
   return true;
 }
@@ -124,8 +116,6 @@ Result<bool> CudaBackend::prepare(const AllReduceCall& call, Collective& collect
                      buffers.send.staged ? "sendbuff" : "recvbuff", call.handle);
     if (isHostStream || !(buffers.send.knownToCuda || buffers.recv.knownToCuda)) return false;
   }
-  BPS_TRY(checkDevice(buffers.send, "sendbuff"));
-  BPS_TRY(checkDevice(buffers.recv, "recvbuff"));
   BPS_TRY(checkStream(streamOf(call)));
   collective.send = static_cast<const uint8_t*>(buffers.send.address);
   collective.recv = static_cast<uint8_t*>(const_cast<void*>(buffers.recv.address));

@@ -77,7 +77,6 @@ class CudaBackend {
   Status open();
   Status checkStream(cuda::Stream stream) const;
   Result<BufferKinds> classifyBuffers(const AllReduceCall& call) const;
-  Status checkDevice(const cuda::MemoryKind& memory, const char* name) const;
 
   const cuda::Api& api_;
   int ordinal_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 
 #include "bps/bps_ext.h"
 #include "src/base/format.h"
@@ -22,23 +23,29 @@ Result<cuda::Device*> openDevice(int ordinal) {
   return cuda::Device::open(*driver, ordinal);
 }
 
-// Returns the reason why this rank cannot be in a local GPU group. Empty if the rank can be in a group.
-std::string noGpuGroupReason(int ordinal) {
+// Returns the reason why bps cannot serve calls of this rank. Empty if it can.
+std::string cannotServeReason(int ordinal) {
   if (!preloadConfig().envError.ok()) return preloadConfig().envError.message();
-  if (buffersAreOnHost()) return "buffers are in host memory";
+  if (buffersAreOnHost()) return {};
   Result<cuda::Device*> device = openDevice(ordinal);
-  return device.ok() ? LocalGpuGroup::unsupportedReason(*std::move(device).value())
-                     : std::string(device.error().message());
+  if (!device.ok()) return device.error().message();
+  if (std::move(device).value()->hasStreamMemOps()) return {};
+  std::string why = fmt::format("CUDA device {} has no stream memory operations, which bps needs", ordinal);
+  static std::once_flag warned;
+  std::call_once(warned, [&] { logWarn(Subsystem::kInit, "{}; all calls go to NCCL", why); });
+  return why;
 }
 
 Capabilities ownCapabilities(size_t maxProbeBytes, int device) {
   const PreloadConfig& mine = preloadConfig();
+  const std::string cannotServe = cannotServeReason(device);
   Capabilities capabilities;
-  static_cast<nccl::PeerInfo&>(capabilities) = nccl::PeerInfo::detect(device, mine.env, noGpuGroupReason(device));
+  static_cast<nccl::PeerInfo&>(capabilities) = nccl::PeerInfo::detect(
+      device, mine.env, cannotServe.empty() && buffersAreOnHost() ? "buffers are in host memory" : cannotServe);
   capabilities.minBytes = mine.env.ncclMinBytes.value;
   capabilities.maxProbeBytes = maxProbeBytes;
-  capabilities.canServe = mine.envError.ok();
-  if (!capabilities.canServe) capabilities.why = mine.envError.message();
+  capabilities.canServe = cannotServe.empty();
+  if (!capabilities.canServe) capabilities.why = cannotServe;
   return capabilities;
 }
 
@@ -46,8 +53,9 @@ Capabilities ownCapabilities(size_t maxProbeBytes, int device) {
 class UniqueComm {
  public:
   UniqueComm() = default;
-  ~UniqueComm() {
-    if (comm_ != nullptr) (void)bpsCommAbort(comm_);
+  ~UniqueComm() { abort(); }
+  void abort() {
+    if (bpsComm_t comm = release(); comm != nullptr) (void)bpsCommAbort(comm);
   }
   UniqueComm(const UniqueComm&) = delete;
   UniqueComm& operator=(const UniqueComm&) = delete;
@@ -132,14 +140,15 @@ constexpr double kFailedSeconds = 1e9;  // stands in for the time of a failed ca
 
 // Times an all-reduce of one size with NCCL and with bps. The result contains the times of the slowest rank, so it is
 // the same on all ranks.
-Result<Timing> timeOne(NcclExchange& exchange, size_t bytes, const NegotiatedTerms& terms) {
+Result<Timing> timeOne(NcclExchange& exchange, size_t bytes, const NegotiatedTerms& terms, UniqueComm& joined) {
   const double nccl = BPS_TRY(bestOfTwo([&] { return exchange.timeNccl(bytes); }));
   Result<double> ours = bestOfTwo([&] { return exchange.timeBps(bytes, terms); });
   if (!ours.ok()) {
     logWarn(Subsystem::kInit, "measuring bps: {}", ours.error().message());
-    // End the local GPU group, because the next gather comes after the group's calls in the stream and would wait for
-    // them.
+    // The stream stands at a failed call until an abort, and the next gather uses this stream. The abort also ends the
+    // calls of the other ranks, if only this rank's call has failed.
     if (terms.gpuGroup != nullptr) terms.gpuGroup->end(true);
+    joined.abort();
   }
   const double bps = ours.ok() ? std::move(ours).value() : kFailedSeconds;
   const Blob mine = WireWriter().put(nccl).put(bps).bytes();
@@ -153,16 +162,22 @@ Result<Timing> timeOne(NcclExchange& exchange, size_t bytes, const NegotiatedTer
   return slowest;
 }
 
-Result<size_t> measure(NcclExchange& exchange, const Shadow& shadow, size_t maxProbeBytes,
-                       const NegotiatedTerms& terms) {
+// After a failed call the measurement ends on all ranks, and bps serves nothing.
+Result<size_t> measure(NcclExchange& exchange, const Shadow& shadow, size_t maxProbeBytes, const NegotiatedTerms& terms,
+                       UniqueComm& joined) {
   constexpr size_t kFirstBytes = 64U << 10, kGrowth = 4;
   constexpr double kSlowSeconds = 0.2;  // on a network this slow, larger sizes would take too long
   std::vector<Timing> timings;
   for (size_t bytes = kFirstBytes; bytes <= std::max(maxProbeBytes, kFirstBytes); bytes *= kGrowth) {
-    timings.push_back(BPS_TRY(timeOne(exchange, bytes, terms)));
+    timings.push_back(BPS_TRY(timeOne(exchange, bytes, terms, joined)));
     const Timing& last = timings.back();
     if (shadow.rank() == 0)
       logInfo(Subsystem::kInit, "{} bytes: NCCL {:.0f} us, bps {:.0f} us", bytes, last.nccl * 1e6, last.bps * 1e6);
+    if (last.bps >= kFailedSeconds) {
+      if (terms.gpuGroup != nullptr) terms.gpuGroup->end(true);
+      joined.abort();
+      return kServeNone;
+    }
     if (std::max(last.nccl, last.bps) > kSlowSeconds) break;
   }
   return crossOver(timings);
@@ -230,15 +245,15 @@ Result<std::string> serve(NcclExchange& exchange, Shadow& shadow, const std::vec
                                       formationSteps(exchange, shadow, served.device, joined.get())));
   served.gpuGroup = std::move(formed.group);
   if (served.gpuGroup != nullptr) served.gpuGroup->linkToParent(joined.get(), formed.partName);
-  served.minBytes =
-      out.result.measure ? BPS_TRY(measure(exchange, shadow, out.result.maxProbeBytes, served)) : out.result.minBytes;
+  served.minBytes = out.result.measure ? BPS_TRY(measure(exchange, shadow, out.result.maxProbeBytes, served, joined))
+                                       : out.result.minBytes;
   if (served.minBytes != kServeNone) {
     (void)joined.release();
     out.terms = std::move(served);
   } else {
-    out.result.reason = "NCCL was quicker at all sizes";
+    out.result.reason = joined.get() == nullptr ? "a measured call failed" : "NCCL was quicker at all sizes";
     if (served.gpuGroup != nullptr) served.gpuGroup->end(false);
-    (void)bpsCommDestroy(joined.release());
+    if (joined.get() != nullptr) (void)bpsCommDestroy(joined.release());
   }
   return std::move(formed.why);
 }

@@ -213,18 +213,6 @@ TEST(CudaFailure, CapturesOnOtherStreamsContinue) {
   EXPECT_EQ(end(captured.get(), &graph), cuda::kSuccess) << "the capture was invalidated";
 }
 
-TEST(CudaFailure, MemoryOfAnotherDeviceIsRefused) {
-  const auto outcomes = run(1, [](Communicator& comm) -> Status {
-    const AppStream stream;
-    const Buffer here(Memory::kDevice, 4000);
-    const cuda::ScopedContext scope(device(1));
-    const Buffer there(Memory::kDevice, 4000);
-    return comm.allReduce(callOn(stream.get(), here.get(), there.get(), 1000, kType));
-  });
-  EXPECT_EQ(outcomes[0].code(), Code::kInvalidArgument);
-  EXPECT_THAT(outcomes[0].message(), HasSubstr("recvbuff lies on CUDA device 1, the communicator's is 0"));
-}
-
 TEST(CudaFailure, HostStreamsTakeNoDeviceMemory) {
   const auto outcomes = run(1, [](Communicator& comm) -> Status {
     const Buffer buffer(Memory::kDevice, 4000);

@@ -76,8 +76,7 @@ static_assert(kPortable == CU_MEMHOSTREGISTER_PORTABLE && kDeviceMap == CU_MEMHO
 static_assert(kWaitGeq == CU_STREAM_WAIT_VALUE_GEQ && kNotCapturing == CU_STREAM_CAPTURE_STATUS_NONE &&
               kRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE && kHostPointer == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
-              kIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED && kDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL &&
-              kHostMemory == CU_MEMORYTYPE_HOST);
+              kIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED && kHostMemory == CU_MEMORYTYPE_HOST);
 static_assert(std::is_same_v<Address, CUdeviceptr> && std::is_same_v<Stream, CUstream> &&
               std::is_same_v<Event, CUevent> && std::is_same_v<Context, CUcontext>);
 
