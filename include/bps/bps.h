@@ -346,17 +346,16 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  * that waits for a host stream may itself do the work of the stream's calls.
  *
  * A CUDA stream may belong to any context. A call on a CUDA stream takes buffers of every kind:
- * memory of the communicator's device, managed, pinned and pageable memory. The stream waits on
+ * memory of any CUDA device, managed, pinned and pageable memory. The stream waits on
  * the device, without blocking the host and without running a kernel. As in NCCL, after a failure
  * the stream stands until the communicator is aborted or destroyed: poll bpsCommGetAsyncError while
  * you wait for the stream. After the abort, the receive buffers of unfinished calls have undefined
  * contents.
  *
- * Fails with bpsInvalidArgument if a pointer, type or op is invalid, or if a buffer is memory of
- * another device. Fails with bpsInvalidUsage if the buffers overlap in part, or if the stream is
- * being captured into a graph. Also fails with bpsInvalidUsage if a buffer is device memory and
- * the stream is a host stream. Fails with bpsUnhandledCudaError if CUDA failed; the error text
- * says where.
+ * Fails with bpsInvalidArgument if a pointer, type or op is invalid. Fails with bpsInvalidUsage if
+ * the buffers overlap in part, or if the stream is being captured into a graph. Also fails with
+ * bpsInvalidUsage if a buffer is device memory and the stream is a host stream. Fails with
+ * bpsUnhandledCudaError if CUDA failed; the error text says where.
  *
  * bpsCommGetAsyncError later reports bpsInvalidUsage if the ranks disagree. bpsCommGetAsyncError
  * reports bpsRemoteError if a rank died; the error text names it. If a server died, the calls go on

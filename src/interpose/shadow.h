@@ -86,8 +86,8 @@ class Shadow {
   // Waits for the calls of bps before the communicator ends. Returns false if the remaining calls must be aborted.
   bool finishCalls();
   enum class EndMode { kDestroy, kAbort };
-  // Ends the use of the communicator by bps. After end() returns, bps serves no calls and no call of bps touches a
-  // buffer. A negotiation in progress fails.
+  // Ends the use of the communicator by bps. After end() returns, bps serves no calls. Only calls that their streams
+  // have not reached may still touch their buffers, in the order of these streams. A negotiation in progress fails.
   void end(EndMode how);
   bool ending() const { return ending_.load(std::memory_order_acquire); }
 

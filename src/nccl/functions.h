@@ -93,7 +93,49 @@
   PASS(ncclResult_t, ncclRecv,                                                                                         \
        (void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream),                \
        (recv, count, type, peer, comm, stream))                                                                        \
+  BPS_NCCL_NEWER_FUNCTIONS(PASS)                                                                                       \
   BPS_NCCL_DEVICE_FUNCTIONS(PASS)
+
+// NCCL 2.29 and 2.30. An older library has no such functions; the stand-in then logs this and returns an error.
+#define BPS_NCCL_NEWER_FUNCTIONS(PASS)                                                                                 \
+  PASS(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId* id), (comm, id))                             \
+  PASS(ncclResult_t, ncclCommGrow,                                                                                     \
+       (ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made, ncclConfig_t* config),         \
+       (comm, ranks, id, rank, made, config))                                                                          \
+  PASS(ncclResult_t, ncclCommSuspend, (ncclComm_t comm, int flags), (comm, flags))                                     \
+  PASS(ncclResult_t, ncclCommResume, (ncclComm_t comm), (comm))                                                        \
+  PASS(ncclResult_t, ncclCommMemStats,                                                                                 \
+       (ncclComm_t comm, ncclCommMemStat_t which, uint64_t* value),                                                    \
+       (comm, which, value))                                                                                           \
+  PASS(ncclResult_t, ncclWinGetUserPtr,                                                                                \
+       (ncclComm_t comm, ncclWindow_t window, void** pointer),                                                         \
+       (comm, window, pointer))                                                                                        \
+  PASS(ncclResult_t, ncclPutSignal,                                                                                    \
+       (const void* local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window, size_t offset, int        \
+        signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream),                                \
+       (local, count, type, peer, window, offset, signal, context, flags, comm, stream))                               \
+  PASS(ncclResult_t, ncclSignal,                                                                                       \
+       (int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream),                  \
+       (peer, signal, context, flags, comm, stream))                                                                   \
+  PASS(ncclResult_t, ncclWaitSignal,                                                                                   \
+       (int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t stream),                               \
+       (count, signals, comm, stream))                                                                                 \
+  PASS(ncclResult_t, ncclParamBind, (ncclParamHandle_t* parameter, const char* key), (parameter, key))                 \
+  PASS(ncclResult_t, ncclParamGetI8, (ncclParamHandle_t parameter, int8_t* out), (parameter, out))                     \
+  PASS(ncclResult_t, ncclParamGetI16, (ncclParamHandle_t parameter, int16_t* out), (parameter, out))                   \
+  PASS(ncclResult_t, ncclParamGetI32, (ncclParamHandle_t parameter, int32_t* out), (parameter, out))                   \
+  PASS(ncclResult_t, ncclParamGetI64, (ncclParamHandle_t parameter, int64_t* out), (parameter, out))                   \
+  PASS(ncclResult_t, ncclParamGetU8, (ncclParamHandle_t parameter, uint8_t* out), (parameter, out))                    \
+  PASS(ncclResult_t, ncclParamGetU16, (ncclParamHandle_t parameter, uint16_t* out), (parameter, out))                  \
+  PASS(ncclResult_t, ncclParamGetU32, (ncclParamHandle_t parameter, uint32_t* out), (parameter, out))                  \
+  PASS(ncclResult_t, ncclParamGetU64, (ncclParamHandle_t parameter, uint64_t* out), (parameter, out))                  \
+  PASS(ncclResult_t, ncclParamGetStr, (ncclParamHandle_t parameter, const char** out), (parameter, out))               \
+  PASS(ncclResult_t, ncclParamGet,                                                                                     \
+       (ncclParamHandle_t parameter, void* out, int most, int* length),                                                \
+       (parameter, out, most, length))                                                                                 \
+  PASS(ncclResult_t, ncclParamGetParameter, (const char* key, const char** value, int* length), (key, value, length))  \
+  PASS(ncclResult_t, ncclParamGetAllParameterKeys, (const char*** table, int* length), (table, length))                \
+  PASS(void, ncclParamDumpAll, (), ())
 
 // nccl_device.h
 #define BPS_NCCL_DEVICE_FUNCTIONS(PASS)                                                                                \

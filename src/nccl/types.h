@@ -5,6 +5,7 @@
 // Types that bps only forwards are declared but not defined.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include "bps/bps.h"  // cudaStream_t
 
@@ -20,6 +21,10 @@ struct ncclUniqueId {
 };
 struct ncclConfig_t;
 struct ncclSimInfo_t;
+struct ncclWaitSignalDesc_t;
+struct ncclParamHandle;
+using ncclParamHandle_t = ncclParamHandle*;
+enum ncclCommMemStat_t : unsigned int {};
 
 enum ncclResult_t : int {
   ncclSuccess = 0,

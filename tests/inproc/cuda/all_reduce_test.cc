@@ -112,6 +112,23 @@ TEST(Cuda, AcceptsEveryKindOfMemory) {
   EXPECT_EQ(fakeCuda().calls("pageable copy"), 0U) << "a copy that a real driver might do at once";
 }
 
+// The buffers of rank 1 are on a device that is not the device of its communicator.
+TEST(Cuda, AcceptsMemoryOfAnotherDevice) {
+  const Inputs inputs(DataType::kFloat32, 100000, 2);
+  EXPECT_EQ(onRanks(2,
+                    [&](Communicator& comm) -> Status {
+                      const AppStream stream;
+                      const cuda::ScopedContext other(device(static_cast<int>(comm.rank())));
+                      const Buffer send(Memory::kDevice, inputs.of[comm.rank()]);
+                      const Buffer recv(Memory::kDevice, send.content().size());
+                      const cuda::ScopedContext own(device(0));
+                      BPS_TRY(comm.allReduce(callOn(stream.get(), send.get(), recv.get(), inputs.count, inputs.type)));
+                      stream.synchronize();
+                      return compare(recv, inputs.want, "recvbuff");
+                    }),
+            "");
+}
+
 // Machines with several ranks. The expected result is the result for host memory in the same
 // communicator. local_strategy_test.cc tests the order in which each strategy sums.
 struct Machines {
