@@ -18,8 +18,8 @@ inline constexpr size_t kMaxPieces = 8, kMinPieceBytes = 4U << 20;
 
 // The orders of summation that the groups of a communicator allow. All ranks have the same OrderRules.
 struct OrderRules {
-  bool allowsAnyOrder = false;  // BPS_NCCL_LOCAL=any
-  bool hasOnlyPairs = true;     // no group has more than two ranks
+  bool allowsAnyOrder = false;   // BPS_NCCL_LOCAL=any
+  bool hasOnlyPairs = true;      // no group has more than two ranks
   bool addsInRankOrder = false;  // every rank has the kernel that adds in rank order
 };
 

@@ -56,8 +56,8 @@ class Joiner {
     ncclUniqueId id;
     RankStatus::readId(all_[firstOfGroup()], id.internal);
     BPS_TRY(steps_.split(groups_, id, &comms_.localComm));
-    const LocalGpuGroup::Shape shape{groups_.groupRankOf(rank_), groups_.sizeOf(rank_),   groups_.owners,
-                                     groups_.groupCount == 1,    groups_.order,           groups_.placesOf(rank_),
+    const LocalGpuGroup::Shape shape{groups_.groupRankOf(rank_), groups_.sizeOf(rank_), groups_.owners,
+                                     groups_.groupCount == 1,    groups_.order,         groups_.placesOf(rank_),
                                      groups_.noRankOrder};
     formed.ownersComm = comms_.ownersComm;
     formed.group = BPS_TRY(LocalGpuGroup::create(shape, *device_, std::exchange(comms_.localComm, nullptr),

@@ -183,7 +183,8 @@ ncclResult_t LocalGpuGroup::forEachOwner(const Piece& piece, const Collective& c
 ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece, Combiner combiner) {
   if (shape_.size == 1) return copyToReceiveBuffer(call, piece);
   if (combiner == Combiner::kRankOrder)
-    return rankOrder_->reduce(call, piece, [this](const RankOrderReduce::NcclCalls& calls) { return inNcclGroup(calls); });
+    return rankOrder_->reduce(call, piece,
+                              [this](const RankOrderReduce::NcclCalls& calls) { return inNcclGroup(calls); });
   if (!piece.hasEqualParts)
     return forEachOwner(piece, [&](int owner, const OwnerPart& part, ncclComm_t localComm) {
       return BPS_REAL(ncclReduce, call.at(call.send, part.offset), call.at(call.recv, part.offset), part.count,

@@ -64,8 +64,8 @@ PeerInfo PeerInfo::detect(int device, const Env& env, std::string without) {
 }
 
 void PeerInfo::put(WireWriter& writer) const {
-  const auto flags = static_cast<uint8_t>((root ? 1 : 0) | (allowsAnyOrder ? 2 : 0) | (hasServers ? 4 : 0) |
-                                          (addsAlongRing ? 8 : 0));
+  const auto flags =
+      static_cast<uint8_t>((root ? 1 : 0) | (allowsAnyOrder ? 2 : 0) | (hasServers ? 4 : 0) | (addsAlongRing ? 8 : 0));
   writer.put(machine).put(gpuGroup).put(flags).put(why.substr(0, 200));
 }
 

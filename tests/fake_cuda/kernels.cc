@@ -1,5 +1,5 @@
-// The fake driver's modules and kernels. The fake runs one kernel, the one of src/cuda/sum, with the arithmetic that the
-// GPU's code is compiled from. The image is not executed, but it must be PTX text with this kernel in it.
+// The fake driver's modules and kernels. The fake runs one kernel, the one of src/cuda/sum, with the arithmetic that
+// the GPU's code is compiled from. The image is not executed, but it must be PTX text with this kernel in it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,7 +50,8 @@ bool readParameters(void** extra, size_t bytes, SumArguments& parameters) {
 // A GPU that accesses other memory or a misaligned element stops all work of its context. The fake ends the process.
 void requireMemory(const void* memory, size_t bytes, size_t alignment) {
   if (bytes == 0 || (!isPageable(memory, bytes) && reinterpret_cast<uintptr_t>(memory) % alignment == 0)) return;
-  std::fprintf(stderr, "fake CUDA: a kernel accesses %zu bytes at %p, which is no memory of the device\n", bytes, memory);
+  std::fprintf(stderr, "fake CUDA: a kernel accesses %zu bytes at %p, which is no memory of the device\n", bytes,
+               memory);
   std::abort();
 }
 

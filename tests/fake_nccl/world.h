@@ -16,7 +16,7 @@ namespace bps::fake {
 
 constexpr int kMaxRanks = 16;
 constexpr size_t kSlotBytes = 17U << 20;
-constexpr size_t kMessageBytes = 4U << 20;
+constexpr size_t kMessageBytes = 8U << 20;
 
 struct Shared {
   std::atomic<int> joined;

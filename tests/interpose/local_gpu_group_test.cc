@@ -61,9 +61,9 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
   BPS_EQUAL(takeNcclCalls(), std::string("ncclCommFinalize ncclCommDestroy ") + (onDevice() ? "ncclCommDestroy " : ""));
 }
 
-// Only bps serves small calls, calls whose result depends on the order of summation, averages and
+// NCCL adds no small calls, calls whose result depends on the order of summation, averages and
 // multiplied sums.
-BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, {"BPS_NCCL_LOCAL", "exact"}) {
+BPS_SCENARIO(OnlyOrderIndependentCallsAreAddedByNccl, 4, {"BPS_NCCL_LOCAL", "exact"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);

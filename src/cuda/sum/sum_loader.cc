@@ -35,7 +35,8 @@ Result<const SumKernel*> SumKernel::load(const Device& device) {
 Result<const SumKernel*> SumKernel::create(const Device& device) {
   const Api& api = device.api();
   if (api.moduleLoadData == nullptr || api.moduleGetFunction == nullptr || api.launchKernel == nullptr)
-    return Status(Code::kUnhandledCuda, "the CUDA driver has no cuModuleLoadData, cuModuleGetFunction or cuLaunchKernel");
+    return Status(Code::kUnhandledCuda,
+                  "the CUDA driver has no cuModuleLoadData, cuModuleGetFunction or cuLaunchKernel");
   const ScopedContext scope(device);
   Module module = nullptr;
   Function function = nullptr;
@@ -55,10 +56,10 @@ Status SumKernel::launch(const SumArguments& sum, Stream stream) const {
   const uint64_t blocks = std::clamp<uint64_t>((sum.count + kBlockThreads - 1) / kBlockThreads, 1, kMaxBlocks);
   const ScopedContext scope(device_);
   const Api& api = device_.api();
-  return check(api,
-               api.launchKernel(function_, static_cast<unsigned>(blocks), 1, 1, kBlockThreads, 1, 1, 0, stream, nullptr,
-                                extra),
-               "cuLaunchKernel");
+  return check(
+      api,
+      api.launchKernel(function_, static_cast<unsigned>(blocks), 1, 1, kBlockThreads, 1, 1, 0, stream, nullptr, extra),
+      "cuLaunchKernel");
 }
 
 }  // namespace bps::cuda

@@ -1,7 +1,7 @@
 // SumKernel: the kernel of sum_kernel.h on one device.
 //
-// load() may block until the device is idle, so it must not run while a call is in flight. launch() only puts the kernel
-// into a stream: load() has already loaded the code and launched it once. A SumKernel is never unloaded, because
+// load() may block until the device is idle, so it must not run while a call is in flight. launch() only puts the
+// kernel into a stream: load() has already loaded the code and launched it once. A SumKernel is never unloaded, because
 // unloading may block too. Any thread may call these functions.
 #pragma once
 #include "src/cuda/device.h"
