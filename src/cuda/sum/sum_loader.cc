@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "src/base/format.h"
 #include "src/base/mutex.h"
@@ -9,11 +10,10 @@
 namespace bps::cuda {
 namespace {
 
-// The text is longer than compilers must accept.
-#pragma GCC diagnostic ignored "-Woverlength-strings"
-constexpr char kModule[] =
+// The text in several parts, because compilers limit the length of a literal.
+constexpr const char* kModule[] = {
 #include "src/cuda/sum/sum_kernel.ptx"
-    ;
+};
 
 constexpr unsigned kBlockThreads = 256, kMaxBlocks = 1024;
 // Values for cuLaunchKernel's parameter `extra`: CU_LAUNCH_PARAM_END, _BUFFER_POINTER and _BUFFER_SIZE.
@@ -37,16 +37,18 @@ Result<const SumKernel*> SumKernel::create(const Device& device) {
   if (api.moduleLoadData == nullptr || api.moduleGetFunction == nullptr || api.launchKernel == nullptr)
     return Status(Code::kUnhandledCuda,
                   "the CUDA driver has no cuModuleLoadData, cuModuleGetFunction or cuLaunchKernel");
+  std::string text;
+  for (const char* part : kModule) text += part;
   const ScopedContext scope(device);
   Module module = nullptr;
   Function function = nullptr;
-  BPS_TRY(check(api, api.moduleLoadData(&module, kModule), "cuModuleLoadData"));
+  BPS_TRY(check(api, api.moduleLoadData(&module, text.c_str()), "cuModuleLoadData"));
   BPS_TRY(check(api, api.moduleGetFunction(&function, module, kSumKernelName), "cuModuleGetFunction"));
-  auto* kernel = new SumKernel(device, function);
+  std::unique_ptr<SumKernel> kernel(new SumKernel(device, function));
   // The driver may load the code in the first launch. This launch combines no element.
   const std::unique_ptr<OwnedStream> stream = BPS_TRY(OwnedStream::create(device, OwnedStream::Use::kWaits));
   BPS_TRY(kernel->launch({}, stream->get()));
-  return kernel;
+  return kernel.release();
 }
 
 Status SumKernel::launch(const SumArguments& sum, Stream stream) const {
