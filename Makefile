@@ -84,7 +84,7 @@ TOOLS  := $(addprefix $(BUILD)/bin/,$(subst _,-,$(patsubst tools/%/main.cc,%,$(w
 PERF   := $(BUILD)/bin/bps-perf
 BINS   := $(TOOLS) $(PERF)
 
-.PHONY: all run test test-gpu gpu-kit check check-all bench fmt docs install deps clean help tests FORCE
+.PHONY: all run test test-gpu gpu-kit check check-all bench fmt docs ptx install deps clean help tests FORCE
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -229,6 +229,9 @@ fmt: ## format all sources in place
 
 docs: $(BUILD)/bin/bps-topo ## write the generated parts of the documents, and their picture
 	@tests/check/docs.sh --fix $(BUILD)
+
+ptx: ## write the kernel for GPUs, src/cuda/sum/sum_kernel.ptx (clang++-14)
+	@tests/check/ptx.sh --fix
 
 install: all ## install under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/bps

@@ -100,9 +100,8 @@ const EnvVar kEnvTable[] = {
      "ranks."},
     {"BPS_NCCL_LOCAL", &Env::ncclLocal, "", "exact, any or off", 0, 0,
      "Whether the GPUs of a machine combine buffers by NCCL. exact: only if the result has the same bits as without "
-     "NCCL. any: in any order of summation. off: never. Rank 0's value applies to all ranks; off on any rank applies "
-     "to "
-     "all."},
+     "NCCL. any: in any order of summation. off: never. Unset: any for programs that call NCCL, exact for programs "
+     "that call bpsAllReduce. Rank 0's value applies to all ranks; off on any rank applies to all."},
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Time limit of start-up and of the detection of a dead or stopped peer."},
     {"BPS_SERVER_TIMEOUT", &Env::serverTimeout, "", "seconds, 0.5 to 86400", 0.5, 86400,

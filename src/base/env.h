@@ -67,7 +67,7 @@ struct Env {  // the initial values of the members are the defaults
   int socketsPerThread = -1;
   std::string ncclLibPath;
   Bytes ncclMinBytes{Bytes::kMeasured};
-  std::string ncclLocal = "exact";
+  std::string ncclLocal;  // empty: exact; any in the preload library
   Seconds timeout{10};
   Seconds serverTimeout{2};
   bool auth = true;

@@ -10,12 +10,16 @@
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 namespace bps::cuda {
 
 using Context = CUctx_st*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
+using Module = CUmod_st*;
+using Function = CUfunc_st*;
 using Address = unsigned long long;  // CUdeviceptr
 
 // CUresult.
@@ -76,7 +80,12 @@ inline bool isDefaultStream(Stream stream) { return reinterpret_cast<uintptr_t>(
            (void* handle, Address memory, size_t bytes, int type, unsigned long long flags))                           \
   FUNCTION("cuMemcpyAsync", memcpyAsync, (Address to, Address from, size_t bytes, Stream stream))                      \
   FUNCTION("cuPointerGetAttributes", pointerGetAttributes,                                                             \
-           (unsigned count, const int* attributes, void** values, Address pointer))
+           (unsigned count, const int* attributes, void** values, Address pointer))                                    \
+  FUNCTION("cuModuleLoadData", moduleLoadData, (Module* module, const void* image))                                    \
+  FUNCTION("cuModuleGetFunction", moduleGetFunction, (Function* function, Module module, const char* name))            \
+  FUNCTION("cuLaunchKernel", launchKernel,                                                                             \
+           (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,       \
+            unsigned blockZ, unsigned sharedBytes, Stream stream, void** parameters, void** extra))
 // clang-format on
 
 struct Api {

@@ -19,10 +19,11 @@ Status load(Api& api) {
   const char* missing = nullptr;
   forEachFunction(api, [&](const char* name, auto& function) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    // Older drivers lack these functions. Device and GpuMemory check for them.
+    // bps works without these functions. Device, GpuMemory and SumKernel check for them.
     const std::string_view symbol = name;
     const bool optional = symbol == "cuStreamWaitValue32_v2" || symbol == "cuStreamWriteValue32_v2" ||
-                          symbol == "cuMemGetHandleForAddressRange";
+                          symbol == "cuMemGetHandleForAddressRange" || symbol == "cuModuleLoadData" ||
+                          symbol == "cuModuleGetFunction" || symbol == "cuLaunchKernel";
     if (function == nullptr && !optional) missing = name;
   });
   if (missing != nullptr) return failure(Code::kUnhandledCuda, "the CUDA driver is too old, it has no {}", missing);

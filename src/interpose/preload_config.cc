@@ -14,6 +14,8 @@ PreloadConfig* read() {
   if (made->disabled) return made;
   made->envError = guarded([&]() -> Status {
     made->env = BPS_TRY(processEnv());
+    // Programs that call NCCL already accept NCCL's order of summation.
+    if (made->env.ncclLocal.empty()) made->env.ncclLocal = "any";
     return {};
   });
   if (!made->envError.ok()) logWarn(Subsystem::kEnv, "{}; all calls go to NCCL", made->envError.message());

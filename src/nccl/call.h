@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/base/log.h"
 #include "src/nccl/types.h"
 
 namespace bps::nccl {
@@ -34,6 +35,12 @@ struct Call {
     const auto index = static_cast<size_t>(type);
     return index < ncclNumTypes ? kBytes[index] : 0;
   }
+  // The address of an element of `buffer`, which is the call's send or receive buffer.
+  void* at(const void* buffer, size_t element) const {
+    return static_cast<uint8_t*>(const_cast<void*>(buffer)) + element * elementBytes();
+  }
+  // The type with which NCCL moves elements. NCCL before 2.24 has no float8.
+  ncclDataType_t movedType() const { return type < ncclFloat8e4m3 ? type : ncclInt8; }
   // Returns 0 if the type is unknown or the size overflows.
   size_t bytes() const { return count <= SIZE_MAX / 8 ? count * elementBytes() : 0; }
 };
@@ -45,6 +52,11 @@ inline constexpr std::chrono::milliseconds kAbortGrace{500};
 // bpsTimeout becomes ncclRemoteError, because NCCL before 2.30 has no result for a time-out.
 inline ncclResult_t toNcclResult(bpsResult_t result) {
   return result == bpsTimeout ? ncclRemoteError : static_cast<ncclResult_t>(result);
+}
+inline ncclResult_t logAndConvert(const Status& status) {
+  if (status.ok()) return ncclSuccess;
+  logWarn(Subsystem::kColl, "{}", status.message());
+  return toNcclResult(static_cast<bpsResult_t>(status.code()));
 }
 
 }  // namespace bps::nccl

@@ -16,13 +16,26 @@ namespace bps::nccl {
 inline constexpr size_t kMinGroupBytes = 256U << 10;
 inline constexpr size_t kMaxPieces = 8, kMinPieceBytes = 4U << 20;
 
-inline bool canCombine(const Call& call, bool allowsAnyOrder) {
+// The orders of summation that the groups of a communicator allow. All ranks have the same OrderRules.
+struct OrderRules {
+  bool allowsAnyOrder = false;   // BPS_NCCL_LOCAL=any
+  bool hasOnlyPairs = true;      // no group has more than two ranks
+  bool addsInRankOrder = false;  // every rank has the kernel that adds in rank order
+};
+
+// Who combines the contributions to a call inside the group: nobody, NCCL, or the kernel that adds in rank order.
+enum class Combiner { kNone, kNccl, kRankOrder };
+
+inline Combiner combinerOf(const Call& call, const OrderRules& rules) {
   // Averages and operations made by the user scale each value once. A sum in two steps would scale
   // each value twice.
-  if (call.type >= ncclFloat8e4m3 || call.op >= ncclAvg || call.bytes() < kMinGroupBytes) return false;
-  // The sum of two values is the same in either order, except for the payload of NaNs. The minimum
-  // and the maximum of NaNs depend on the order.
-  return allowsAnyOrder || call.type < ncclFloat16 || call.op == ncclSum;
+  if (call.op >= ncclAvg || call.bytes() < kMinGroupBytes) return Combiner::kNone;
+  // Integers have the same result in any order. The sum of two values is the same in either order, except for the
+  // payload of NaNs. The minimum and the maximum of NaNs depend on the order.
+  if (call.type < ncclFloat16) return Combiner::kNccl;
+  const bool isAnyOrderRight = rules.allowsAnyOrder || (rules.hasOnlyPairs && call.op == ncclSum);
+  if (isAnyOrderRight && call.type < ncclFloat8e4m3) return Combiner::kNccl;
+  return rules.addsInRankOrder ? Combiner::kRankOrder : Combiner::kNone;
 }
 
 struct OwnerPart {

@@ -30,10 +30,11 @@ Result<GpuLocality> plannedGpuLocality(int device, const Env& env) {
   job.strategy = BPS_TRY(parseStrategy(env.strategy));
   const Decision decision = BPS_TRY(planLocal(topology, job));
   const LocalPlan& plan = decision.best().plan;
-  if (plan.strategy == Strategy::kCpuAssisted) return GpuLocality{topology.nameOf(topology.switchOf(gpu)), false};
+  if (plan.strategy == Strategy::kCpuAssisted)
+    return GpuLocality{topology.nameOf(topology.switchOf(gpu)), false, false};
   const bool root = std::any_of(plan.roots.begin(), plan.roots.end(),
                                 [&](size_t rank) { return plan.placement.ranks[rank].location == gpu; });
-  return GpuLocality{{}, root};
+  return GpuLocality{{}, root, LocalProgram(plan).addsAlongRing()};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct GpuLocality {
   std::string switchName;
   // True if the machine plan combines buffers only at some GPUs, the roots, and this GPU is a root.
   bool root = false;
+  bool addsAlongRing = false;  // the machine plan adds along a ring of GPUs and rounds at every step
 };
 
 GpuLocality gpuLocalityOf(int device, const Env& env);

@@ -24,8 +24,8 @@ struct GroupComms {
 // Carries out the steps of the formation for one rank.
 class Joiner {
  public:
-  Joiner(const LocalGpuGroups& groups, int rank, const GroupFormation& steps)
-      : groups_(groups), rank_(rank), steps_(steps) {}
+  Joiner(LocalGpuGroups groups, int rank, const GroupFormation& steps)
+      : groups_(std::move(groups)), rank_(rank), steps_(steps) {}
 
   // Returns why some rank failed in the step, or empty text if no rank failed.
   Result<std::string> shareOutcome(const Status& mine) {
@@ -43,13 +43,22 @@ class Joiner {
     if (made == ncclSuccess) return {};
     return failure(static_cast<Code>(made), "ncclGetUniqueId: {}", BPS_REAL(ncclGetErrorString, made));
   }
+  // Finds out whether all ranks can add in rank order. Loads the kernel now, because no call may load code.
+  Status shareRankOrder() {
+    if (groups_.order.allowsAnyOrder || !groups_.noRankOrder.empty()) return {};
+    Result<const cuda::SumKernel*> loaded = cuda::SumKernel::load(*device_);
+    groups_.noRankOrder = BPS_TRY(shareOutcome(loaded.ok() ? Status() : loaded.error().clone()));
+    groups_.order.addsInRankOrder = groups_.noRankOrder.empty();
+    return {};
+  }
   Status makeGroup(FormedGroup& formed) {
     const cuda::ScopedContext scope(*device_);
     ncclUniqueId id;
     RankStatus::readId(all_[firstOfGroup()], id.internal);
     BPS_TRY(steps_.split(groups_, id, &comms_.localComm));
     const LocalGpuGroup::Shape shape{groups_.groupRankOf(rank_), groups_.sizeOf(rank_), groups_.owners,
-                                     groups_.allowsAnyOrder, groups_.groupCount == 1};
+                                     groups_.groupCount == 1,    groups_.order,         groups_.placesOf(rank_),
+                                     groups_.noRankOrder};
     formed.ownersComm = comms_.ownersComm;
     formed.group = BPS_TRY(LocalGpuGroup::create(shape, *device_, std::exchange(comms_.localComm, nullptr),
                                                  std::exchange(comms_.ownersComm, nullptr), steps_.shouldStop));
@@ -63,7 +72,7 @@ class Joiner {
     return first;
   }
 
-  const LocalGpuGroups& groups_;
+  LocalGpuGroups groups_;
   const int rank_;
   const GroupFormation& steps_;
   cuda::Device* device_ = nullptr;
@@ -83,6 +92,7 @@ Result<FormedGroup> joinLocalGpuGroup(std::span<const PeerInfo> peers, int rank,
   Joiner joiner(groups, rank, steps);
   formed.why = BPS_TRY(joiner.shareOutcome(joiner.prepare()));
   if (!formed.why.empty()) return formed;
+  BPS_TRY(joiner.shareRankOrder());
   formed.why = BPS_TRY(joiner.shareOutcome(joiner.makeGroup(formed)));
   if (!formed.why.empty()) {
     formed.group = nullptr;

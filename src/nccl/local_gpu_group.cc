@@ -23,16 +23,6 @@ constexpr std::chrono::milliseconds kLaunchSpinTime{1};
 
 using Clock = std::chrono::steady_clock;
 
-ncclResult_t logAndConvert(const Status& status) {
-  if (status.ok()) return ncclSuccess;
-  logWarn(Subsystem::kColl, "{}", status.message());
-  return toNcclResult(static_cast<bpsResult_t>(status.code()));
-}
-
-void* at(const void* buffer, size_t element, const Call& call) {
-  return static_cast<uint8_t*>(const_cast<void*>(buffer)) + element * call.elementBytes();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LocalGpuGroup>> LocalGpuGroup::create(const Shape& shape, cuda::Device& device,
@@ -42,6 +32,8 @@ Result<std::unique_ptr<LocalGpuGroup>> LocalGpuGroup::create(const Shape& shape,
   gpuGroup->shouldStop_ = std::move(stop);
   gpuGroup->groupCallStream_ = BPS_TRY(cuda::OwnedStream::create(device, cuda::OwnedStream::Use::kWaits));
   gpuGroup->completionStream_ = BPS_TRY(cuda::OwnedStream::create(device, cuda::OwnedStream::Use::kWaits));
+  if (shape.order.addsInRankOrder && shape.size > 1)
+    gpuGroup->rankOrder_ = BPS_TRY(RankOrderReduce::create(device, shape.groupRank, shape.places));
   while (gpuGroup->isOwner() && gpuGroup->streams_.size() < kMaxPieces)
     gpuGroup->streams_.push_back(BPS_TRY(cuda::OwnedStream::create(device, cuda::OwnedStream::Use::kWaits)));
   return gpuGroup;
@@ -55,8 +47,20 @@ void LocalGpuGroup::linkToParent(bpsComm_t parent, const std::string& part) {
 
 std::string LocalGpuGroup::describe() const {
   const std::string parts = shape_.isOnlyGroup ? "" : fmt::format(", {} of which own a part each", shape_.owners);
-  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs{}; {}", kMinGroupBytes, shape_.size, parts,
-                     shape_.allowsAnyOrder ? "sums in NCCL's order (BPS_NCCL_LOCAL=any)" : "the same bits as by bps");
+  const char* order = shape_.order.allowsAnyOrder    ? "sums in NCCL's order (BPS_NCCL_LOCAL=any)"
+                      : shape_.order.addsInRankOrder ? "sums in rank order (BPS_NCCL_LOCAL=exact)"
+                      : shape_.order.hasOnlyPairs    ? "only integers, and sums of floats of two ranks"
+                                                     : "only integers";
+  return fmt::format("calls of {} bytes and more by NCCL on {} GPUs{}; {}{}", kMinGroupBytes, shape_.size, parts, order,
+                     shape_.noRankOrder.empty() ? "" : fmt::format(" ({})", shape_.noRankOrder));
+}
+
+LocalGpuGroup::~LocalGpuGroup() {
+  end(true);
+  if (rankOrder_ != nullptr && completionStream_ != nullptr) {
+    const cuda::ScopedContext scope(device_);
+    if (Result<bool> idle = completionStream_->idle(); !idle.ok() || !std::move(idle).value()) rankOrder_->keepMemory();
+  }
 }
 
 ncclResult_t LocalGpuGroup::issue(const Call& call) {
@@ -110,7 +114,8 @@ ncclResult_t LocalGpuGroup::failIfPartlyIssued(ncclResult_t issued, bool anyIssu
 }
 
 ncclResult_t LocalGpuGroup::issuePieces(const Call& call, bool& anyIssued) {
-  if (shape_.isOnlyGroup) {
+  const Combiner combiner = combinerOf(call, shape_.order);
+  if (shape_.isOnlyGroup && combiner == Combiner::kNccl) {
     const ncclComm_t localComm = this->localComm();
     if (localComm == nullptr) return ncclInvalidUsage;
     anyIssued = true;
@@ -119,7 +124,8 @@ ncclResult_t LocalGpuGroup::issuePieces(const Call& call, bool& anyIssued) {
   }
   const std::vector<Piece> pieces = cutCall(call, shape_.owners, shape_.size);
   for (size_t i = 0; i < pieces.size(); ++i) {
-    if (const ncclResult_t done = reduceToOwners(call, pieces[i]); done != ncclSuccess) return done;
+    anyIssued = anyIssued || combiner == Combiner::kRankOrder;  // several steps, of which one may fail
+    if (const ncclResult_t done = reduceToOwners(call, pieces[i], combiner); done != ncclSuccess) return done;
     anyIssued = anyIssued || shape_.size > 1;
     if (!isOwner()) continue;
     const ncclResult_t done = exchange(call, pieces[i], streams_[i]->get());
@@ -152,31 +158,42 @@ ncclResult_t LocalGpuGroup::waitLaunched(ncclResult_t asked) {
   return asked;
 }
 
-// Issues one collective of NCCL for the part of each owner, all in one NCCL group.
-ncclResult_t LocalGpuGroup::forEachOwner(const Piece& piece, const Collective& collective) {
+ncclResult_t LocalGpuGroup::inNcclGroup(const RankOrderReduce::NcclCalls& calls) {
   const ncclComm_t localComm = this->localComm();
   if (localComm == nullptr) return ncclInvalidUsage;
   ncclResult_t first = BPS_REAL(ncclGroupStart);
-  for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
-    const OwnerPart& part = piece.parts[static_cast<size_t>(owner)];
-    if (part.count > 0) first = collective(owner, part, localComm);
-  }
+  if (first == ncclSuccess) first = calls(localComm);
   const ncclResult_t ended = waitLaunched(BPS_REAL(ncclGroupEnd));
   return first != ncclSuccess ? first : ended;
 }
 
+// Issues one collective of NCCL for the part of each owner, all in one NCCL group.
+ncclResult_t LocalGpuGroup::forEachOwner(const Piece& piece, const Collective& collective) {
+  return inNcclGroup([&](ncclComm_t localComm) {
+    ncclResult_t first = ncclSuccess;
+    for (int owner = 0; owner < shape_.owners && first == ncclSuccess; ++owner) {
+      const OwnerPart& part = piece.parts[static_cast<size_t>(owner)];
+      if (part.count > 0) first = collective(owner, part, localComm);
+    }
+    return first;
+  });
+}
+
 // Writes the group's sum of each owner's part into the receive buffer of that owner.
-ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece) {
+ncclResult_t LocalGpuGroup::reduceToOwners(const Call& call, const Piece& piece, Combiner combiner) {
   if (shape_.size == 1) return copyToReceiveBuffer(call, piece);
+  if (combiner == Combiner::kRankOrder)
+    return rankOrder_->reduce(call, piece,
+                              [this](const RankOrderReduce::NcclCalls& calls) { return inNcclGroup(calls); });
   if (!piece.hasEqualParts)
     return forEachOwner(piece, [&](int owner, const OwnerPart& part, ncclComm_t localComm) {
-      return BPS_REAL(ncclReduce, at(call.send, part.offset, call), at(call.recv, part.offset, call), part.count,
+      return BPS_REAL(ncclReduce, call.at(call.send, part.offset), call.at(call.recv, part.offset), part.count,
                       call.type, call.op, owner, localComm, call.stream);
     });
   const ncclComm_t localComm = this->localComm();
   if (localComm == nullptr) return ncclInvalidUsage;
   const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
-  return waitLaunched(BPS_REAL(ncclReduceScatter, at(call.send, piece.offset, call), at(call.recv, mine.offset, call),
+  return waitLaunched(BPS_REAL(ncclReduceScatter, call.at(call.send, piece.offset), call.at(call.recv, mine.offset),
                                mine.count, call.type, call.op, localComm, call.stream));
 }
 
@@ -187,8 +204,8 @@ ncclResult_t LocalGpuGroup::copyToReceiveBuffer(const Call& call, const Piece& p
   Result<cuda::Context> context = cuda::contextOf(device_, call.stream);
   if (!context.ok()) return logAndConvert(context.error());
   const cuda::ScopedContext scope(api, std::move(context).value());
-  const auto to = reinterpret_cast<cuda::Address>(at(call.recv, piece.offset, call));
-  const auto from = reinterpret_cast<cuda::Address>(at(call.send, piece.offset, call));
+  const auto to = reinterpret_cast<cuda::Address>(call.at(call.recv, piece.offset));
+  const auto from = reinterpret_cast<cuda::Address>(call.at(call.send, piece.offset));
   const int copied = api.memcpyAsync(to, from, piece.count * call.elementBytes(), call.stream);
   return logAndConvert(cuda::check(api, copied, "cuMemcpyAsync"));
 }
@@ -198,7 +215,7 @@ ncclResult_t LocalGpuGroup::exchange(const Call& call, const Piece& piece, cudaS
   const ncclResult_t follows = logAndConvert(cuda::orderAfter(device_, stream, call.stream));
   if (follows != ncclSuccess) return follows;
   const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
-  void* data = at(call.recv, mine.offset, call);
+  void* data = call.at(call.recv, mine.offset);
   bpsComm_t ownersComm = nullptr;
   std::optional<CommReference> use;
   {
@@ -216,14 +233,14 @@ ncclResult_t LocalGpuGroup::gatherFromOwners(const Call& call, const Piece& piec
   if (shape_.size == 1) return ncclSuccess;
   if (!piece.hasEqualParts)
     return forEachOwner(piece, [&](int owner, const OwnerPart& part, ncclComm_t localComm) {
-      void* data = at(call.recv, part.offset, call);
-      return BPS_REAL(ncclBroadcast, data, data, part.count, call.type, owner, localComm, call.stream);
+      void* data = call.at(call.recv, part.offset);
+      return BPS_REAL(ncclBroadcast, data, data, part.count, call.movedType(), owner, localComm, call.stream);
     });
   const ncclComm_t localComm = this->localComm();
   if (localComm == nullptr) return ncclInvalidUsage;
   const OwnerPart& mine = piece.parts[static_cast<size_t>(shape_.groupRank)];
-  return waitLaunched(BPS_REAL(ncclAllGather, at(call.recv, mine.offset, call), at(call.recv, piece.offset, call),
-                               mine.count, call.type, localComm, call.stream));
+  return waitLaunched(BPS_REAL(ncclAllGather, call.at(call.recv, mine.offset), call.at(call.recv, piece.offset),
+                               mine.count, call.movedType(), localComm, call.stream));
 }
 
 ncclResult_t LocalGpuGroup::finalize(const std::function<ncclResult_t(bool inFlight)>& failure) {

@@ -6,6 +6,7 @@
 //   streams of bps           piece 0: bps all-reduces the owner's part
 //                               piece 1: ...
 //
+// If the result must not depend on the order of NCCL, rank_order_reduce.h replaces reduce-scatter.
 // The first pieces are therefore on the network while NCCL still reduces the next pieces. The parts
 // lie in the receive buffer of the call. If the parts are unequal, or if the group has more ranks
 // than owners, reduce replaces reduce-scatter, and broadcast replaces all-gather.
@@ -29,6 +30,7 @@
 #include "src/cuda/device.h"
 #include "src/nccl/call.h"
 #include "src/nccl/call_pieces.h"
+#include "src/nccl/rank_order/rank_order_reduce.h"
 
 namespace bps::nccl {
 
@@ -37,8 +39,10 @@ class LocalGpuGroup {
   struct Shape {
     int groupRank = 0, size = 1;  // this rank's number in the group, and the number of ranks in it
     int owners = 1;
-    bool allowsAnyOrder = false;
-    bool isOnlyGroup = false;  // the group has all ranks, so NCCL carries out the whole call
+    bool isOnlyGroup = false;  // the group has all ranks, so no part goes to bps
+    OrderRules order;
+    std::vector<int> places = {};  // see RankOrderReduce::create(); needed if order.addsInRankOrder
+    std::string noRankOrder = {};  // why sums cannot be in rank order, if BPS_NCCL_LOCAL=exact asks for it
   };
   // `localComm` is NCCL's communicator of the group, or null if the group has one rank.
   // `ownersComm` is the bps communicator of the owners of this rank's part, or null if this rank
@@ -47,7 +51,7 @@ class LocalGpuGroup {
   // call fails.
   static Result<std::unique_ptr<LocalGpuGroup>> create(const Shape& shape, cuda::Device& device, ncclComm_t localComm,
                                                        bpsComm_t ownersComm, std::function<bool()> stop = {});
-  ~LocalGpuGroup() { end(true); }
+  ~LocalGpuGroup();
   LocalGpuGroup(const LocalGpuGroup&) = delete;
   LocalGpuGroup& operator=(const LocalGpuGroup&) = delete;
 
@@ -65,7 +69,7 @@ class LocalGpuGroup {
 
   // supports() depends only on the type, operation and size of the call, so all ranks get the same
   // result.
-  bool supports(const Call& call) const { return canCombine(call, shape_.allowsAnyOrder); }
+  bool supports(const Call& call) const { return combinerOf(call, shape_.order) != Combiner::kNone; }
   // Issues the call and does not wait for its end. The thread must have no open NCCL group, because
   // an open group would delay NCCL's part of the call. If the call fails after a part of it was
   // issued, issue() fails the parent. Otherwise the other ranks would wait for the rest of the
@@ -96,8 +100,9 @@ class LocalGpuGroup {
   ncclResult_t issuePieces(const Call& call, bool& anyIssued);
   ncclResult_t failIfPartlyIssued(ncclResult_t issued, bool anyIssued);
   ncclResult_t waitLaunched(ncclResult_t asked);
+  ncclResult_t inNcclGroup(const RankOrderReduce::NcclCalls& calls);
   ncclResult_t forEachOwner(const Piece& piece, const Collective& collective);
-  ncclResult_t reduceToOwners(const Call& call, const Piece& piece);
+  ncclResult_t reduceToOwners(const Call& call, const Piece& piece, Combiner combiner);
   ncclResult_t copyToReceiveBuffer(const Call& call, const Piece& piece) const;
   ncclResult_t exchange(const Call& call, const Piece& piece, cudaStream_t stream);
   ncclResult_t gatherFromOwners(const Call& call, const Piece& piece);
@@ -115,6 +120,7 @@ class LocalGpuGroup {
   std::vector<std::unique_ptr<cuda::OwnedStream>> streams_;  // one stream for each piece of a call
   std::unique_ptr<cuda::OwnedStream> groupCallStream_;       // carries calls of issueInGroup()
   std::unique_ptr<cuda::OwnedStream> completionStream_;      // idle when all calls have ended
+  std::unique_ptr<RankOrderReduce> rankOrder_;               // null if the group never adds in rank order
   // mutex_ is not held during calls of NCCL, except queries of errors. end() must not run during
   // such a query.
   Mutex mutex_;

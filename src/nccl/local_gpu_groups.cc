@@ -23,18 +23,17 @@ struct GroupSize {
 };
 using GroupSizes = std::map<uint64_t, GroupSize>;
 
-std::string noGroupsReason(std::span<const PeerInfo> peers, const GroupSizes& sizes, bool oneGroupPerMachine) {
+std::string noGroupsReason(std::span<const PeerInfo> peers, int largest) {
   for (size_t rank = 0; rank < peers.size(); ++rank)
     if (peers[rank].gpuGroup == 0)
       return fmt::format("rank {} has no local GPU group{}{}", rank, peers[rank].why.empty() ? "" : ": ",
                          peers[rank].why);
-  int largest = 0;
-  for (const auto& [gpuGroup, size] : sizes) largest = std::max(largest, size.ranks);
-  if (largest == 1) return "no two GPUs share a machine or a switch";
-  // The sum of two values is the same in either order. The sum of more values depends on NCCL's
-  // order.
-  if (!peers[0].allowsAnyOrder && (largest > 2 || !oneGroupPerMachine))
-    return "more than two ranks share a machine, so sums would depend on NCCL's order (BPS_NCCL_LOCAL=any)";
+  return largest == 1 ? "no two GPUs share a machine or a switch" : std::string();
+}
+
+std::string noRankOrderReason(std::span<const PeerInfo> peers) {
+  for (size_t rank = 0; rank < peers.size(); ++rank)
+    if (peers[rank].addsAlongRing) return fmt::format("the machine of rank {} adds along a ring of its GPUs", rank);
   return {};
 }
 
@@ -60,11 +59,13 @@ PeerInfo PeerInfo::detect(int device, const Env& env, std::string without) {
   const GpuLocality locality = gpuLocalityOf(device, env);
   peer.gpuGroup = hashOf(localHostId(env) + "\n" + locality.switchName);
   peer.root = locality.root;
+  peer.addsAlongRing = locality.addsAlongRing;
   return peer;
 }
 
 void PeerInfo::put(WireWriter& writer) const {
-  const auto flags = static_cast<uint8_t>((root ? 1 : 0) | (allowsAnyOrder ? 2 : 0) | (hasServers ? 4 : 0));
+  const auto flags =
+      static_cast<uint8_t>((root ? 1 : 0) | (allowsAnyOrder ? 2 : 0) | (hasServers ? 4 : 0) | (addsAlongRing ? 8 : 0));
   writer.put(machine).put(gpuGroup).put(flags).put(why.substr(0, 200));
 }
 
@@ -75,6 +76,7 @@ void PeerInfo::get(WireReader& reader) {
   root = (flags & 1) != 0;
   allowsAnyOrder = (flags & 2) != 0;
   hasServers = (flags & 4) != 0;
+  addsAlongRing = (flags & 8) != 0;
   why = reader.getString();
 }
 
@@ -111,6 +113,14 @@ int LocalGpuGroups::sizeOf(int rank) const {
   return static_cast<int>(std::count(leaders.begin(), leaders.end(), leaderOf(rank)));
 }
 
+std::vector<int> LocalGpuGroups::placesOf(int rank) const {
+  std::vector<int> places(static_cast<size_t>(sizeOf(rank)));
+  int place = 0;
+  for (size_t other = 0; other < leaders.size(); ++other)
+    if (leaders[other] == leaderOf(rank)) places[static_cast<size_t>(groupRanks[other])] = place++;
+  return places;
+}
+
 std::string LocalGpuGroups::ownersOf(int part) const {
   std::string ranks;
   for (size_t rank = 0; rank < groupRanks.size(); ++rank)
@@ -122,23 +132,22 @@ LocalGpuGroups formLocalGpuGroups(std::span<const PeerInfo> peers) {
   LocalGpuGroups gpuGroups;
   GroupSizes sizes, assigned;
   std::map<uint64_t, int> leaders;
-  std::map<uint64_t, uint64_t> groupOfMachine;
-  bool oneGroupPerMachine = true;
   for (size_t rank = 0; rank < peers.size(); ++rank) {
     const PeerInfo& peer = peers[rank];
     gpuGroups.leaders.push_back(leaders.emplace(peer.gpuGroup, static_cast<int>(rank)).first->second);
     ++sizes[peer.gpuGroup].ranks;
     sizes[peer.gpuGroup].roots += peer.root ? 1 : 0;
-    oneGroupPerMachine =
-        groupOfMachine.emplace(peer.machine, peer.gpuGroup).first->second == peer.gpuGroup && oneGroupPerMachine;
   }
   for (const PeerInfo& peer : peers) {
     GroupSize& before = assigned[peer.gpuGroup];
     gpuGroups.groupRanks.push_back(peer.root ? before.roots++ : sizes[peer.gpuGroup].roots + before.ranks++);
   }
   gpuGroups.groupCount = static_cast<int>(sizes.size());
-  gpuGroups.allowsAnyOrder = peers[0].allowsAnyOrder;
-  gpuGroups.why = noGroupsReason(peers, sizes, oneGroupPerMachine);
+  int largest = 0;
+  for (const auto& [gpuGroup, size] : sizes) largest = std::max(largest, size.ranks);
+  gpuGroups.order = {peers[0].allowsAnyOrder, largest <= 2, false};
+  if (!peers[0].allowsAnyOrder) gpuGroups.noRankOrder = noRankOrderReason(peers);
+  gpuGroups.why = noGroupsReason(peers, largest);
   if (!gpuGroups.why.empty()) return gpuGroups;
   gpuGroups.owners = std::min_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
                        return a.second.owners() < b.second.owners();

@@ -13,6 +13,7 @@
 
 #include "src/base/env.h"
 #include "src/base/io/wire_io.h"
+#include "src/nccl/call_pieces.h"
 
 namespace bps::nccl {
 
@@ -28,6 +29,7 @@ struct PeerInfo {
   bool root = false;
   bool allowsAnyOrder = false;  // BPS_NCCL_LOCAL=any
   bool hasServers = false;      // BPS_SERVERS is set
+  bool addsAlongRing = false;   // without NCCL, the machine would add along a ring of GPUs and round at every step
   std::string why;
 
   // Returns the report of a rank that uses CUDA device `device`. If the rank cannot be in a group,
@@ -58,13 +60,16 @@ struct LocalGpuGroups {
   // groups, and `why` has the reason.
   int owners = 0;
   int groupCount = 0;
-  bool allowsAnyOrder = false;  // if false, groups carry only calls whose bits do not depend on NCCL's order
+  OrderRules order;         // addsInRankOrder is false until all ranks have the kernel
+  std::string noRankOrder;  // why sums cannot be in rank order, if BPS_NCCL_LOCAL=exact asks for it
   std::string why;
 
   int sizeOf(int rank) const;
   int leaderOf(int rank) const { return leaders[static_cast<size_t>(rank)]; }
   int groupRankOf(int rank) const { return groupRanks[static_cast<size_t>(rank)]; }
   bool owns(int rank) const { return groupRankOf(rank) < owners; }
+  // For each rank of the group of `rank`, the number of its ranks that are before it in the communicator.
+  std::vector<int> placesOf(int rank) const;
   // Returns the owners of a part, one in each group, as text such as "1, 3".
   std::string ownersOf(int part) const;
 };

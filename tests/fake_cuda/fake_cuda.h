@@ -18,7 +18,10 @@
 //  - A function that needs a current context fails without one. A function that needs an event of the stream's
 //    context fails if the event is of another context.
 //
-// The fake has no kernels, graphs, memory pools, peer access or interprocess handles. A capture
+// The fake runs the kernel of src/cuda/sum, in the order of its stream. Any other kernel is an error, and so are a
+// wrong size of its parameters and an image without it. The first launch of a kernel loads it.
+//
+// The fake has no other kernels, graphs, memory pools, peer access or interprocess handles. A capture
 // records no operations.
 //
 // Environment variables, which the fake reads when it needs their values:

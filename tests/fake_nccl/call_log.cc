@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -19,6 +20,7 @@ struct CallLog {
   std::map<std::string, std::pair<unsigned, int>> failures;
   std::atomic<int> slowLooks{0};
   std::atomic<unsigned> looks{0};
+  std::atomic<uint64_t> sentBytes{0};
 };
 CallLog& callLog() {
   static auto* const made = new CallLog;  // never destroyed, because calls may come while static objects are destroyed
@@ -43,6 +45,8 @@ int logCall(const std::string& name, const std::string& call) {
 int record(const char* name) { return logCall(name, name); }
 int record(const char* name, size_t count) { return logCall(name, std::string(name) + ":" + std::to_string(count)); }
 
+void countSent(size_t bytes) { callLog().sentBytes += bytes; }
+
 }  // namespace bps::fake
 
 using bps::fake::callLog;
@@ -65,3 +69,4 @@ BPS_TEST_API void fakeNcclFail(const char* name, int result, unsigned after) {
 }
 BPS_TEST_API void fakeNcclDelayAsyncError(int milliseconds) { callLog().slowLooks = milliseconds; }
 BPS_TEST_API unsigned fakeNcclAsyncErrorCalls() { return callLog().looks; }
+BPS_TEST_API uint64_t fakeNcclSentBytes() { return callLog().sentBytes; }

@@ -9,4 +9,7 @@ namespace bps::fake {
 int record(const char* name);
 int record(const char* name, size_t count);
 
+// Counts bytes that this process sends to other ranks.
+void countSent(size_t bytes);
+
 }  // namespace bps::fake

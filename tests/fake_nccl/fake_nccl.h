@@ -14,6 +14,7 @@
 // CUDA device FAKE_NCCL_DEVICE, which is 0 by default. If FAKE_NCCL_PROMPT_FINALIZE is set, a
 // finalize has ended when it returns, even on a non-blocking communicator.
 #pragma once
+#include <cstdint>
 
 extern "C" {
 // Returns the pncclX calls since fakeNcclClearCalls(), such as "ncclGroupStart ncclAllReduce:1024
@@ -27,4 +28,6 @@ void fakeNcclFail(const char* name, int result, unsigned after = 1);
 void fakeNcclDelayAsyncError(int milliseconds);
 // Returns the number of pncclCommGetAsyncError calls.
 unsigned fakeNcclAsyncErrorCalls();
+// Returns the bytes that this process has sent to other ranks by reduce-scatters, all-gathers and sends.
+uint64_t fakeNcclSentBytes();
 }

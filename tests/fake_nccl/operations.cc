@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "tests/fake_nccl/call_log.h"
 #include "tests/fake_nccl/comm.h"
 
 namespace bps::fake {
@@ -35,6 +36,20 @@ size_t elementBytes(ncclDataType_t type) {
   return kBytes[type];
 }
 
+// The bytes that a rank sends for the operation, if NCCL moves as few bytes as possible.
+size_t sentBytes(const Operation& one) {
+  const size_t bytes = one.count * elementBytes(one.type), others = static_cast<size_t>(one.comm->world->nRanks()) - 1;
+  switch (one.kind) {
+    case Operation::Kind::kReduceScatter:
+    case Operation::Kind::kAllGather:
+      return bytes * others;
+    case Operation::Kind::kSend:
+      return bytes;
+    default:
+      return 0;
+  }
+}
+
 bool collective(const Operation& one) { return one.kind <= Operation::Kind::kBroadcast; }
 
 void post(const Operation& one) {
@@ -56,12 +71,15 @@ void reduce(const Operation& one) {
   if (one.kind == Operation::Kind::kReduce && world.rank() != one.peer) return;
   T* out = reinterpret_cast<T*>(place(one.recv));
   const size_t from = one.kind == Operation::Kind::kReduceScatter ? static_cast<size_t>(world.rank()) * one.count : 0;
+  // NCCL does not specify the order. Like a ring, the fake begins after the rank that gets the sum.
+  const int last = one.kind == Operation::Kind::kReduceScatter ? world.rank() : one.peer;
   for (size_t i = 0; i < one.count; ++i) {
     T sum{};
-    for (int rank = 0; rank < world.nRanks(); ++rank) {
+    for (int step = 1; step <= world.nRanks(); ++step) {
+      const int rank = (last + step) % world.nRanks();
       const T next = reinterpret_cast<const T*>(world.posted(rank))[from + i];
       const bool replaces = (one.op == 2 && next > sum) || (one.op == 3 && next < sum);
-      if (rank == 0 || replaces) sum = next;
+      if (step == 1 || replaces) sum = next;
       else if (one.op == 1) sum = static_cast<T>(sum * next);
       else if (one.op != 2 && one.op != 3) sum = static_cast<T>(sum + next);
     }
@@ -191,6 +209,7 @@ ncclResult_t runQueue(Queue& queue) {
 }
 
 ncclResult_t submit(const Operation& operation) {
+  countSent(sentBytes(operation));
   queue().operations.push_back(operation);
   return queue().depth > 0 ? ncclSuccess : runQueue(queue());
 }

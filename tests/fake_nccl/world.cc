@@ -49,6 +49,7 @@ void World::endCollect() { shared_->collected[rank_] = number_; }
 bool World::send(int peer, const void* data, size_t bytes) {
   Shared::MessageSlot& mail = shared_->mail[rank_][peer];
   if (mail.sent != mail.received) return false;
+  if (bytes > kMessageBytes) std::abort();
   mail.bytes = bytes;
   std::memcpy(mail.data, data, bytes);
   ++mail.sent;
@@ -58,6 +59,7 @@ bool World::send(int peer, const void* data, size_t bytes) {
 bool World::receive(int peer, void* data, size_t bytes) {
   Shared::MessageSlot& mail = shared_->mail[peer][rank_];
   if (mail.sent == mail.received) return false;
+  if (mail.bytes != bytes) std::abort();
   std::memcpy(data, mail.data, bytes);
   ++mail.received;
   return true;

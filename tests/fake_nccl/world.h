@@ -16,7 +16,7 @@ namespace bps::fake {
 
 constexpr int kMaxRanks = 16;
 constexpr size_t kSlotBytes = 17U << 20;
-constexpr size_t kMessageBytes = 64U << 10;
+constexpr size_t kMessageBytes = 8U << 20;
 
 struct Shared {
   std::atomic<int> joined;
@@ -58,7 +58,8 @@ class World {
   const uint8_t* posted(int rank) const { return shared_->slots[rank]; }
   void endCollect();
 
-  // Try to send or receive one message without waiting; return false if that is not yet possible.
+  // Try to send or receive one message without waiting; return false if that is not yet possible. Sender and receiver
+  // must agree on the size.
   bool send(int peer, const void* data, size_t bytes);
   bool receive(int peer, void* data, size_t bytes);
   bool aborted() const { return shared_->aborted; }

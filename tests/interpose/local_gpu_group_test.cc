@@ -61,9 +61,9 @@ BPS_SCENARIO(TwoGpusOfAMachineCombineByNccl, 4, ) {
   BPS_EQUAL(takeNcclCalls(), std::string("ncclCommFinalize ncclCommDestroy ") + (onDevice() ? "ncclCommDestroy " : ""));
 }
 
-// Only bps serves small calls, calls whose result depends on the order of summation, averages and
+// NCCL adds no small calls, calls whose result depends on the order of summation, averages and
 // multiplied sums.
-BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
+BPS_SCENARIO(OnlyOrderIndependentCallsAreAddedByNccl, 4, {"BPS_NCCL_LOCAL", "exact"}) {
   self.placeRanksOnMachines(2);
   const ncclComm_t comm = self.makeComm();
   negotiate(self, comm);
@@ -85,7 +85,8 @@ BPS_SCENARIO(OnlyOrderIndependentCallsUseNccl, 4, ) {
   BPS_CHECK(!call(kGpuGroupCount, ncclFloat32, op));
 }
 
-BPS_SCENARIO(ThreeGpusCombineByNcclWhenAnyOrderIsAllowed, 4, {"BPS_NCCL_LOCAL", "any"}) {
+// Without BPS_NCCL_LOCAL, a program that calls NCCL gets NCCL's order.
+BPS_SCENARIO(ThreeGpusCombineByNcclByDefault, 4, ) {
   // One machine has three GPUs, and the other machine has one GPU. The buffer therefore is a single
   // part, which NCCL reduces to one rank.
   ::setenv("BPS_HOSTID", self.rank < 3 ? "three" : "one", 1);
@@ -159,8 +160,7 @@ BPS_SCENARIO(ANcclGroupMayMixGpuGroupCallsAndSends, 4, ) {
 
 // Data of a GPU group does not cross from switch to switch. The host memory combines the sums of
 // the groups.
-BPS_SCENARIO(GpusUnderEachSwitchFormAGpuGroup, 6, {"BPS_NCCL_LOCAL", "any"},
-             {"BPS_TOPO_FILE", "cpu[sw[gpu*2] nic] cpu[sw[gpu*2]]"}) {
+BPS_SCENARIO(GpusUnderEachSwitchFormAGpuGroup, 6, {"BPS_TOPO_FILE", "cpu[sw[gpu*2] nic] cpu[sw[gpu*2]]"}) {
   ::setenv("BPS_HOSTID", self.rank < 4 ? "four" : "two", 1);
   ::setenv("FAKE_CUDA_DEVICES", "4", 1);
   ::setenv("FAKE_NCCL_DEVICE", fmt::format("{}", self.rank % 4).c_str(), 1);

@@ -83,6 +83,7 @@ class LocalProgram {
   // the rank waits only for its ring predecessor, which passes a partial sum to it. `stage` must
   // not be the first stage, nor the last stage of a call that uses the network.
   bool waitsForAll(size_t stage) const { return !alongRing_ || stage == 1 || stage + 1 == stages_; }
+  bool addsAlongRing() const { return alongRing_; }
   size_t predecessor(size_t rank) const { return predecessors_[rank]; }
   // True if every rank adds up all of a chunk of `bytes` bytes for itself. The stages between the
   // first and the last are then empty.

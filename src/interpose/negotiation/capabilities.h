@@ -19,7 +19,7 @@ using nccl::RankStatus;
 inline constexpr size_t kServeNone = SIZE_MAX;  // if this is the minimum size, bps serves no call
 
 struct Capabilities : nccl::PeerInfo {
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   static constexpr size_t kBytes = 256;
   uint32_t version = kVersion;
   bool canServe = true;                  // if false, `why` gives the reason

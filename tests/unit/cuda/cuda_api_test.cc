@@ -68,6 +68,9 @@ BPS_SAME(memGetHandleForAddressRange, cuMemGetHandleForAddressRange);
 #endif
 BPS_SAME(memcpyAsync, cuMemcpyAsync);
 BPS_SAME(pointerGetAttributes, cuPointerGetAttributes);
+BPS_SAME(moduleLoadData, cuModuleLoadData);
+BPS_SAME(moduleGetFunction, cuModuleGetFunction);
+BPS_SAME(launchKernel, cuLaunchKernel);
 
 static_assert(kSuccess == CUDA_SUCCESS && kNotReady == CUDA_ERROR_NOT_READY &&
               kCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);

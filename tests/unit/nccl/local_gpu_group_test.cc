@@ -17,9 +17,9 @@ constexpr size_t kCount = 64U << 10;  // floats in the smallest call that a grou
 class LocalGpuGroupTest : public FakeGpuTest {
  protected:
   // A group that contains all ranks.
-  static constexpr LocalGpuGroup::Shape kOnlyGroup{0, 2, 2, false, true};
+  static inline const LocalGpuGroup::Shape kOnlyGroup{0, 2, 2, true, OrderRules()};
   // The group as seen by the second of its two ranks, which gets no part of the buffer.
-  static constexpr LocalGpuGroup::Shape kWithoutPart{1, 2, 1, false, false};
+  static inline const LocalGpuGroup::Shape kWithoutPart{1, 2, 1, false, OrderRules()};
 
   static std::unique_ptr<LocalGpuGroup> makeGroup(const LocalGpuGroup::Shape& shape, bool blocking = true,
                                                   std::function<bool()> stop = {}) {
@@ -49,7 +49,7 @@ TEST_F(LocalGpuGroupTest, SupportsCallsWhoseBitsDoNotDependOnTheOrder) {
 
 TEST_F(LocalGpuGroupTest, AnyOrderAllowsFloatMaximum) {
   LocalGpuGroup::Shape shape = kOnlyGroup;
-  shape.allowsAnyOrder = true;
+  shape.order.allowsAnyOrder = true;
   const auto group = makeGroup(shape);
   Call call = makeCall(kCount);
   call.op = static_cast<ncclRedOp_t>(2);

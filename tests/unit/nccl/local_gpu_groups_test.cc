@@ -38,7 +38,7 @@ TEST(LocalGpuGroups, FirstRanksOfEachGroupOwnOnePartEach) {
   EXPECT_EQ(gpuGroups.sizeOf(4), 3);
   EXPECT_EQ(gpuGroups.groupRankOf(3), 1);
   EXPECT_EQ(gpuGroups.sizeOf(1), 2);
-  EXPECT_TRUE(gpuGroups.allowsAnyOrder);
+  EXPECT_TRUE(gpuGroups.order.allowsAnyOrder);
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 9})).owners, 1);
 }
 
@@ -48,13 +48,26 @@ TEST(LocalGpuGroups, RefuseUngroupedRanksAndSingletons) {
   EXPECT_EQ(formLocalGpuGroups(peersOf({7, 8, 9})).why, "no two GPUs share a machine or a switch");
 }
 
-TEST(LocalGpuGroups, FixedSumOrderAllowsOneGroupOfTwoPerMachine) {
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, false)).owners, 2);
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8}, false)).owners, 1);
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 7, 8}, false)).owners, 0);
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, false, true)).owners, 0)
-      << "two groups of one machine: (a+b)+(c+d)";
-  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 8, 8}, true, true)).owners, 2);
+TEST(LocalGpuGroups, OnlyPairsNeedNoOrderOfSummation) {
+  EXPECT_TRUE(formLocalGpuGroups(peersOf({7, 7, 8, 8}, false)).order.hasOnlyPairs);
+  EXPECT_TRUE(formLocalGpuGroups(peersOf({7, 7, 8}, false)).order.hasOnlyPairs);
+  EXPECT_FALSE(formLocalGpuGroups(peersOf({7, 7, 7, 8}, false)).order.hasOnlyPairs);
+  EXPECT_EQ(formLocalGpuGroups(peersOf({7, 7, 7, 8}, false)).owners, 1);
+}
+
+TEST(LocalGpuGroups, MachinesThatAddAlongARingHaveNoRankOrder) {
+  std::vector<PeerInfo> peers = peersOf({7, 7, 7}, false);
+  EXPECT_EQ(formLocalGpuGroups(peers).noRankOrder, "");
+  peers[1].addsAlongRing = true;
+  EXPECT_EQ(formLocalGpuGroups(peers).noRankOrder, "the machine of rank 1 adds along a ring of its GPUs");
+}
+
+TEST(LocalGpuGroups, PlacesFollowTheRanksOfTheCommunicator) {
+  std::vector<PeerInfo> peers = peersOf({7, 8, 7, 7, 8}, false);
+  peers[2].root = peers[4].root = true;  // group ranks of group 7: rank 2, rank 0, rank 3
+  const LocalGpuGroups gpuGroups = formLocalGpuGroups(peers);
+  EXPECT_EQ(gpuGroups.placesOf(3), (std::vector<int>{1, 0, 2}));
+  EXPECT_EQ(gpuGroups.placesOf(1), (std::vector<int>{1, 0}));
 }
 
 TEST(LocalGpuGroups, FirstRanksOfPartsMustAgreeOnServersBeingSet) {
@@ -81,7 +94,7 @@ TEST(LocalGpuGroups, RootsGetTheFirstGroupRanks) {
 TEST(PeerInfo, EncodingRoundTrips) {
   PeerInfo peer = peerOn(0x1234567890abcdef);
   peer.gpuGroup = 77;
-  peer.root = true;
+  peer.root = peer.addsAlongRing = true;
   peer.why = "no NCCL";
   WireWriter writer;
   peer.put(writer);
@@ -91,7 +104,7 @@ TEST(PeerInfo, EncodingRoundTrips) {
   EXPECT_TRUE(reader.finish("peer").ok());
   EXPECT_EQ(read.machine, peer.machine);
   EXPECT_EQ(read.gpuGroup, 77U);
-  EXPECT_TRUE(read.root && read.hasServers && !read.allowsAnyOrder);
+  EXPECT_TRUE(read.root && read.addsAlongRing && read.hasServers && !read.allowsAnyOrder);
   EXPECT_EQ(read.why, "no NCCL");
 }
 
