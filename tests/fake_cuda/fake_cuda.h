@@ -32,6 +32,8 @@
 //   FAKE_CUDA_FREE_WAITS=1        Freeing memory waits for all operations in the device's streams.
 //   FAKE_CUDA_PEER_MEMORY=1       The CPU can access device memory, and so can network devices made of software.
 //   FAKE_CUDA_SERIAL_CALLBACKS=1  The host functions of all streams run one at a time.
+//   FAKE_CUDA_LAUNCH_BLOCKING=1   The launch of a kernel returns when the kernel has ended, as with
+//                                 CUDA_LAUNCH_BLOCKING=1. Copies and stream memory operations do not wait.
 //   FAKE_CUDA_STRICT=1            The driver is the worst that the rules allow. Every context has a lock. A function
 //   that
 //                                 allocates, frees, registers, or creates a stream or an event, and the first launch of

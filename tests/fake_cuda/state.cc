@@ -102,6 +102,7 @@ FAKE_CUDA int fakeCudaFirstLaunch(void* stream, void (*body)(void*), void* argum
 FAKE_CUDA int fakeCudaLaunch(void* stream, void (*body)(void*), void* argument) {
   Lock lock(state().mutex);
   awaitContext(lock, *streamOf(stream)->context);
-  enqueue(*streamOf(stream), [=] { body(argument); });
+  const CompletionPtr completion = enqueue(*streamOf(stream), [=] { body(argument); });
+  if (setting("FAKE_CUDA_LAUNCH_BLOCKING", 0) != 0) state().changed.wait(lock, [&] { return completion->done; });
   return kSuccess;
 }

@@ -23,7 +23,7 @@ std::filesystem::path programDirectory() { return std::filesystem::read_symlink(
 
 // Loads the fake driver before anything opens libcuda.so.1. Later opens then find the fake.
 void* loadFakeCuda() {
-  ::setenv("FAKE_CUDA_DEVICES", "3", 1);
+  ::setenv("FAKE_CUDA_DEVICES", "5", 1);
   ::setenv("BPS_DEVICE", "host", 1);  // the C interface uses the host unless a test asks for devices
   const auto path = programDirectory() / "fake_cuda/libcuda.so.1";
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -1,5 +1,5 @@
 // A machine with CUDA devices for tests: the fake driver (tests/fake_cuda), and helpers that use
-// the fake driver as a program would. Devices 0 and 1 behave like real devices. The streams of
+// the fake driver as a program would. Five devices behave like real devices, except that the streams of
 // device 2 cannot wait for a value in memory.
 #pragma once
 #include <future>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "tests/inproc/fake_cuda_harness.h"
@@ -111,6 +112,42 @@ TEST_P(StrictCuda, TheQueueOfLaunchesIsFull) {
             }),
             "");
   ::unsetenv("FAKE_CUDA_DEPTH");
+}
+
+// Every kernel behind a call blocks its caller until the call has ended.
+TEST_P(StrictCuda, LaunchesWaitForTheirKernels) {
+  ::setenv("FAKE_CUDA_LAUNCH_BLOCKING", "1", 1);
+  EXPECT_EQ(run(
+                [&](Communicator& comm, const AppStream& stream) -> Status {
+                  const Buffers buffers(inputs_.of[comm.rank()]);
+                  for (int i = 0; i < 20; ++i) {
+                    BPS_TRY(issue(comm, stream, buffers));
+                    bool right = false;
+                    stream.run([&] { right = compare(buffers.recv, inputs_.want, "recvbuff").ok(); });
+                    if (!right) return {Code::kInternal, "the kernel ran before the call had ended"};
+                  }
+                  return {};
+                },
+                1),
+            "");
+  ::unsetenv("FAKE_CUDA_LAUNCH_BLOCKING");
+}
+
+// The stream is of the context of another device. Streams of green contexts are also of other contexts.
+TEST_P(StrictCuda, TheStreamIsOfAnotherContext) {
+  EXPECT_EQ(run([&](Communicator& comm, const AppStream&) -> Status {
+              const Buffers buffers(inputs_.of[comm.rank()]);
+              std::optional<cuda::ScopedContext> other(std::in_place, device(static_cast<int>(3 + comm.rank())));
+              const AppStream stream;
+              other.reset();
+              for (int i = 0; i < 20; ++i) {
+                BPS_TRY(issue(comm, stream, buffers));
+                stream.synchronize();
+                BPS_TRY(compare(buffers.recv, inputs_.want, "recvbuff"));
+              }
+              return {};
+            }),
+            "");
 }
 
 // A call that is larger than the staging memory takes more operations than the queues of the driver have room for.
