@@ -338,8 +338,9 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
 
 /* Computes recvbuff[i] = op over all ranks of sendbuff[i], for `count` elements. The result is
  * bit for bit the same on every rank, from run to run, and for every number of servers. sendbuff
- * and recvbuff may be equal (in place); otherwise they must not overlap. Buffers may have any
- * alignment. A call with count 0 moves nothing but keeps its place in the order of calls.
+ * and recvbuff may be equal (in place); otherwise they must not overlap. Buffers in host memory may
+ * have any alignment; those in device memory are aligned to their elements. A call with count 0
+ * moves nothing but keeps its place in the order of calls.
  *
  * The function queues the call on `stream`, behind the work already there, and returns without
  * waiting. The program must not touch the buffers until the stream has passed the call. A thread

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <string>
 
 #include "src/cuda/sum/sum_kernel.h"
@@ -26,6 +27,13 @@ struct Function {
   size_t parameterBytes;
   bool launched = false;
 };
+
+// The modules and functions exist until the process ends.
+template <class T>
+T* keep(T made) {
+  static auto* const all = new std::deque<T>;
+  return &all->emplace_back(std::move(made));
+}
 
 // Returns the number after the first `label` in the text, or 0.
 unsigned long numberAfter(const std::string& text, const std::string& label) {
@@ -81,7 +89,7 @@ FAKE_CUDA int cuModuleLoadData(void** module, const void* image) {
   if (target == 0 || target > kArchitecture) return kNoBinaryForGpu;
   Lock lock(state().mutex);
   drainContext(lock, *current());
-  return *module = new Module{current(), std::move(text)}, kSuccess;
+  return *module = keep(Module{current(), std::move(text)}), kSuccess;
 }
 
 FAKE_CUDA int cuModuleGetFunction(void** function, void* handle, const char* name) {
@@ -92,7 +100,8 @@ FAKE_CUDA int cuModuleGetFunction(void** function, void* handle, const char* nam
   if (module->context != current()) return kInvalidHandle;
   if (kernel != bps::cuda::kSumKernelName || module->text.find(".entry " + kernel + "(") == std::string::npos)
     return kNotFound;
-  return *function = new Function{module, numberAfter(module->text, ".b8 " + kernel + "_param_0[")}, kSuccess;
+  const Lock lock(state().mutex);
+  return *function = keep(Function{module, numberAfter(module->text, ".b8 " + kernel + "_param_0[")}), kSuccess;
 }
 
 FAKE_CUDA int cuLaunchKernel(void* handle, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,

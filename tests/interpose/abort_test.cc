@@ -316,6 +316,7 @@ BPS_SCENARIO(NothingIsCopiedAfterAnAbort, 2, {"FAKE_CUDA_DEPTH", "256"}, {"BPS_D
     self.barrier(1);
     allReduceData();
     self.barrier(2);
+    BPS_NCCL(ncclCommAbort(behind));  // if the call has failed, its stream stands until now
     return;
   }
   allReduceData();
