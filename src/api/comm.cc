@@ -61,6 +61,7 @@ Status destroy(bpsComm_t comm) {
   // After a failure, NCCL's calls may wait forever for a rank that is missing. In that case the
   // local GPU group must be aborted.
   if (handle->gpuGroup != nullptr) handle->gpuGroup->end(!finalized.ok() || !handle->communicator->failure().ok());
+  if (!finalized.ok()) handle->communicator->releaseFailedStreams();
   return finalized;
 }
 

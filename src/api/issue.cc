@@ -68,9 +68,11 @@ Status issueGroup(std::vector<DeferredCall>& calls) {
   for (const DeferredCall& deferred : calls)
     if (readyCommunicator(&deferred.reference->handle()).ok())
       comms.insert(deferred.reference->handle().communicator.get());
-  for (const Communicator* comm : comms) comm->beginGroup();
+  // Calls of several communicators on one stream must come after each other, and so must calls that NCCL combines.
+  const bool together = comms.size() == 1 && gpuGroupOf(calls.front().reference->handle()) == nullptr;
+  if (together) (*comms.begin())->beginGroup();
   Status first = guarded([&] { return issueFused(calls); });
-  for (const Communicator* comm : comms) keepFirst(first, comm->endGroup());
+  if (together) keepFirst(first, (*comms.begin())->endGroup());
   return first;
 }
 

@@ -6,6 +6,7 @@
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/format.h"
+#include "src/base/guard.h"
 #include "src/base/memory.h"
 #include "src/comm/call/fused_position.h"
 #include "src/comm/startup/connect.h"
@@ -157,9 +158,10 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   if (cuda_ != nullptr && BPS_TRY(cuda_->prepare(call, *collective))) {
     collective->onHostStream = false;
     BPS_TRY(cut(*collective));
-    Status issued = submitOnDevice(call, std::move(collective));
-    if (!issued.ok() && !failure_.failed()) fail(issued);
-    return issued;
+    Status issued = guarded([&] { return submitOnDevice(call, std::move(collective)); });
+    if (issued.ok()) return issued;
+    if (!failure_.failed()) fail(issued);
+    return recordLostCall(std::move(issued));
   }
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);

@@ -41,7 +41,11 @@ ncclResult_t CallGroup::issue(Issuer issuer) const {
   ncclResult_t first = ncclSuccess;
   std::unique_ptr<ScopedDevice> on;
   bool inNcclGroup = false;
-  for (const auto& shadow : shadows()) shadow->beginGroup();
+  // Calls of several libraries or communicators on one stream must come after each other.
+  const bool allByBps =
+      std::all_of(calls_.begin(), calls_.end(), [](const QueuedCall& one) { return one.shadow->serves(one.call); });
+  const std::shared_ptr<Shadow> together = shadows().size() == 1 && allByBps ? calls_[0].shadow : nullptr;
+  if (together != nullptr) together->beginGroup();
   for (const QueuedCall& one : calls_) {
     const auto& shadow = one.shadow;
     const Call& call = one.call;
@@ -67,7 +71,7 @@ ncclResult_t CallGroup::issue(Issuer issuer) const {
               BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream));
   }
   if (inNcclGroup) keepWorse(first, BPS_REAL(ncclGroupEnd));
-  for (const auto& shadow : shadows()) keepWorse(first, shadow->endGroup());
+  if (together != nullptr) keepWorse(first, together->endGroup());
   return first;
 }
 

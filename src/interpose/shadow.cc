@@ -79,7 +79,9 @@ ncclResult_t Shadow::useServedComm(Use use) {
   return toNcclResult(use(comm));
 }
 
-void Shadow::beginGroup() { (void)useServedComm(commBeginGroup); }
+void Shadow::beginGroup() {
+  if (gpuGroup() == nullptr) (void)useServedComm(commBeginGroup);
+}
 
 ncclResult_t Shadow::endGroup() { return useServedComm(commEndGroup); }
 

@@ -32,6 +32,7 @@ struct Collective {
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
   bool stageSend = false, stageRecv = false;  // true if the CPU cannot access the buffer (staged_buffers.h)
+  bool stageScalar = false;                   // the same for the scalar
   const void* deviceScalar = nullptr;         // null, or the place of the scalar, read when the call begins
   std::shared_ptr<StreamPosition> position;
   std::shared_ptr<const StagedCall> staging;  // null if the call is not on a CUDA stream

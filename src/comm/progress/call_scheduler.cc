@@ -91,8 +91,7 @@ void CallScheduler::disarm() {
 
 std::chrono::microseconds CallScheduler::maxSleep() {
   if (awaitsStream()) {
-    streamInterval_ = std::min(2 * streamInterval_, kMaxStreamInterval);
-    return streamInterval_ / 2;
+    return std::exchange(streamInterval_, std::min(2 * streamInterval_, kMaxStreamInterval));
   }
   if (servers_.connecting()) return kConnectInterval;
   return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
@@ -195,7 +194,7 @@ bool CallScheduler::mayBeginCall() const {
 Status CallScheduler::handleServerEvents() {
   while (servers_.eventsPending()) {
     // A lane that is made now carries host memory only.
-    if (staged() != nullptr)
+    if (staged() != nullptr && servers_.nextChangesLane())
       staged()->excludeFromGpu(session_.control.roster().machines.size() + servers_.nextServer());
     const ServerEvent event = BPS_TRY(servers_.handleOldest(!queued_.empty() || !active_.empty()));
     const size_t member = session_.control.roster().ranks.size() + event.server;

@@ -29,6 +29,12 @@ class ServerMembership {
         rates_(control.roster().machines.size(), control.roster().servers.size()) {}
 
   bool eventsPending() const { return events_.pending(); }
+  // True if the oldest event concerns connections of its server.
+  bool nextChangesLane() const {
+    using Kind = ServerEvent::Kind;
+    const Kind kind = events_.oldest()->kind;
+    return kind == Kind::kJoining || kind == Kind::kLeaving || kind == Kind::kLost;
+  }
   uint32_t nextServer() const { return events_.oldest()->server; }  // of the oldest event, which must exist
   // Handles the oldest pending event and returns it. May block for a few round trips between the ranks if a server is
   // lost (ServerRecovery::recover()).

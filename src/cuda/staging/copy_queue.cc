@@ -145,7 +145,7 @@ Status CopyQueue::enqueue(const PlacedCall& call) {
 Status CopyQueue::copyOut(const PlacedCall& call, size_t index) const {
   const CopyRing::Room& room = call.rooms[index];
   const Api& api = device_.api();
-  if (!hasPassed(kBack, room.after))
+  if (room.after > 0 && !hasPassed(kBack, room.after))
     BPS_TRY(check(api, api.streamWaitValue32(out_->get(), address(kBack), static_cast<uint32_t>(room.after), kWaitGeq),
                   "cuStreamWaitValue32"));
   if (index == 0 && call.buffers.scalar != nullptr)
@@ -159,15 +159,15 @@ Status CopyQueue::copyOut(const PlacedCall& call, size_t index) const {
   return check(api, api.streamWriteValue32(out_->get(), address(kOut), number + 1, 0), "cuStreamWriteValue32");
 }
 
-// The in stream waits for the sums. It also waits until the application's stream has reached the call: after release()
-// nothing else would keep it from writing into a buffer that earlier work uses.
+// The in stream waits for the sums. It also waits until the segment is copied out: after release() nothing else would
+// keep it from writing into a buffer that is still read, or that work before the call uses.
 Status CopyQueue::copyIn(const PlacedCall& call, size_t index) const {
   const Api& api = device_.api();
   const auto number = static_cast<uint32_t>(call.staged->firstSegment + index);
   const auto waitFor = [&](Word which) {
     return check(api, api.streamWaitValue32(in_->get(), address(which), number + 1, kWaitGeq), "cuStreamWaitValue32");
   };
-  if (index == 0) BPS_TRY(waitFor(kOut));
+  BPS_TRY(waitFor(kOut));
   BPS_TRY(waitFor(kIn));
   for (const Segment::Run& run : call.plan.segments[index].runs)
     if (call.buffers.recv != nullptr)

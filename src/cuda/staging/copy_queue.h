@@ -3,7 +3,7 @@
 //
 //   application's stream   event E0 .................................................. wait for E1, later work
 //   out stream             wait for E0; for each segment: copy it out, write `out`
-//   in stream              for each segment: wait for `in`, copy its sums in, write `back`; event E1
+//   in stream              for each segment: wait for `out` and `in`, copy its sums in, write `back`; event E1
 //
 // `out`, `in` and `back` are words in pinned memory which count segments (segments.h). The progress thread only reads
 // and writes words: it calls nothing of CUDA. A CUDA call could block behind a lock that another thread holds until the

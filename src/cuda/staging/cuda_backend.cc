@@ -121,7 +121,8 @@ Result<bool> CudaBackend::prepare(const AllReduceCall& call, Collective& collect
   collective.recv = static_cast<uint8_t*>(const_cast<void*>(buffers.recv.address));
   collective.stageSend = buffers.send.staged;
   collective.stageRecv = buffers.recv.staged;
-  collective.deviceScalar = buffers.scalar.staged ? call.deviceScalar : nullptr;
+  collective.stageScalar = buffers.scalar.staged;
+  collective.deviceScalar = buffers.scalar.address;
   return true;
 }
 
@@ -130,7 +131,7 @@ Result<cuda::CopyQueue::PlacedCall> CudaBackend::place(const AllReduceCall& call
   cuda::CopyQueue::Buffers copied;
   if (collective.stageSend) copied.send = collective.send;
   if (collective.stageRecv) copied.recv = collective.recv;
-  copied.scalar = collective.deviceScalar;
+  if (collective.stageScalar) copied.scalar = collective.deviceScalar;
   copied.scalarBytes = elementBytes(call.type);
   if (collective.stageSend && collective.stageRecv) buffers_.placeOnGpu(collective.chunks);
   auto placed = BPS_TRY(queue.place(copied, collective.chunks));
@@ -143,13 +144,23 @@ Result<cuda::CopyQueue::PlacedCall> CudaBackend::place(const AllReduceCall& call
 Status CudaBackend::enqueue(const AllReduceCall& call, const cuda::CopyQueue::PlacedCall& placed) {
   cuda::CopyQueue& queue = *queue_.load();
   const cuda::Stream stream = streamOf(call);
+  if (group_.open && group_.depends(call.buffers())) {  // the call comes after the earlier ones
+    BPS_TRY(endGroup());
+    beginGroup();
+  }
   std::vector<cuda::Stream>& grouped = group_.streams;
   if (std::find(grouped.begin(), grouped.end(), stream) == grouped.end()) {
     BPS_TRY(queue.follow(stream));
     if (group_.open) grouped.push_back(stream);
   }
+  if (group_.open) group_.buffers.push_back(call.buffers());
   BPS_TRY(queue.enqueue(placed));
   return group_.open ? Status() : queue.lead(stream);
+}
+
+bool CudaBackend::Group::depends(const CallBuffers& call) const {
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [&](const CallBuffers& earlier) { return call.conflicts(earlier); });
 }
 
 Status CudaBackend::endGroup() {

@@ -54,9 +54,9 @@ class CudaBackend {
   // enqueue(), which puts it into its stream. A failure of one of these two functions ends the communicator.
   Result<cuda::CopyQueue::PlacedCall> place(const AllReduceCall& call, Collective& collective);
   Status enqueue(const AllReduceCall& call, const cuda::CopyQueue::PlacedCall& placed);
-  // Between beginGroup() and endGroup(), a stream waits only once for the calls that are in it: later work of the
-  // application comes after endGroup().
-  void beginGroup() { group_ = Group{true, {}}; }
+  // Between beginGroup() and endGroup(), a stream waits only once for the calls that are in it, unless a call uses
+  // buffers of an earlier one: later work of the application comes after endGroup().
+  void beginGroup() { group_ = Group{true, {}, {}}; }
   Status endGroup();
 
   // Waits until all copies of calls that have ended are done.
@@ -72,6 +72,9 @@ class CudaBackend {
   struct Group {
     bool open = false;
     std::vector<cuda::Stream> streams;  // that have calls of the group
+    std::vector<CallBuffers> buffers;   // of these calls
+    // True if a call with these buffers must come after a call of the group.
+    bool depends(const CallBuffers& call) const;
   };
   CudaBackend(const cuda::Api& api, int ordinal) : api_(api), ordinal_(ordinal) {}
   Status open();

@@ -41,8 +41,9 @@ class StagedBuffers final : public ChunkBuffers {
   void submit(const Collective& call);
   // Returns whether a copy has ended, and fails if copies hang.
   Result<bool> step();
-  // True if contributions of calls that have begun are being copied out. No event wakes a thread when a copy ends.
-  bool copying() const { return copiedOut_ < submitted_; }
+  // True if contributions of calls that have begun are being copied out. If sums are missing, the copies may wait for
+  // their memory, and so for other ranks.
+  bool copying() const { return copiedOut_ < submitted_ && summed_ == copiedOut_; }
   // True if a stream has not reached a call yet or copies out. No event wakes a thread then.
   bool awaitsStream() const { return queue() != nullptr && !queue()->allCopiedOut(); }
   // From now on, no call of the application stages chunks of this endpoint in memory of the device.

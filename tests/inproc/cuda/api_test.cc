@@ -84,23 +84,45 @@ TEST_F(CudaApi, ReadsScalarsInStreamOrder) {
   const cuda::ScopedContext scope(device(0));
   bpsComm_t comm = join();
   const AppStream stream;
-  const Buffer scalar(Memory::kDevice, sizeof(float)), data(Memory::kDevice, 300 * sizeof(float));
   const auto at = [](const Buffer& buffer, size_t i) -> float& { return reinterpret_cast<float*>(buffer.bytes())[i]; };
-  bpsRedOp_t op = bpsSum;
-  ASSERT_EQ(bpsRedOpCreatePreMulSum(&op, scalar.get(), bpsFloat32, bpsScalarDevice, comm), bpsSuccess);
-  const auto release = stream.hold();
-  stream.run([&] {
-    at(scalar, 0) = 3;
-    for (size_t i = 0; i < 300; ++i) at(data, i) = static_cast<float>(i);
-  });
-  ASSERT_EQ(bpsAllReduce(data.get(), data.get(), 300, bpsFloat32, op, comm, stream.get()), bpsSuccess);
-  stream.run([&] { at(scalar, 0) = 5; });
-  ASSERT_EQ(bpsAllReduce(data.get(), data.get(), 300, bpsFloat32, op, comm, stream.get()), bpsSuccess);
-  release();
+  for (const Memory kind : {Memory::kDevice, Memory::kPinned, Memory::kPageable}) {
+    const Buffer scalar(kind, sizeof(float)), data(Memory::kDevice, 300 * sizeof(float));
+    bpsRedOp_t op = bpsSum;
+    ASSERT_EQ(bpsRedOpCreatePreMulSum(&op, scalar.get(), bpsFloat32, bpsScalarDevice, comm), bpsSuccess);
+    const auto release = stream.hold();
+    stream.run([&] {
+      at(scalar, 0) = 3;
+      for (size_t i = 0; i < 300; ++i) at(data, i) = static_cast<float>(i);
+    });
+    ASSERT_EQ(bpsAllReduce(data.get(), data.get(), 300, bpsFloat32, op, comm, stream.get()), bpsSuccess);
+    stream.run([&] { at(scalar, 0) = 5; });
+    ASSERT_EQ(bpsAllReduce(data.get(), data.get(), 300, bpsFloat32, op, comm, stream.get()), bpsSuccess);
+    release();
+    stream.synchronize();
+    EXPECT_EQ(at(data, 7), 7.0F * 3 * 5);
+    EXPECT_EQ(at(data, 299), 299.0F * 3 * 5);
+    EXPECT_EQ(bpsRedOpDestroy(op, comm), bpsSuccess);
+  }
+}
+
+// The second call of a group reads the last sums of the first.
+TEST_F(CudaApi, CallsOfAGroupSeeTheSumsOfEarlierOnes) {
+  constexpr size_t kCount = 300000, kLast = 1000;
+  const cuda::ScopedContext scope(device(0));
+  bpsComm_t comm = join();
+  const AppStream stream;
+  const Inputs inputs(DataType::kFloat32, kCount, 1);
+  fakeCuda().setCopyRate(1e9);
+  const Buffer first(Memory::kDevice, inputs.of[0]), second(Memory::kDevice, kCount * 4);
+  const Buffer third(Memory::kDevice, kLast * 4);
+  const float* last = static_cast<const float*>(second.get()) + kCount - kLast;
+  ASSERT_EQ(bpsGroupStart(), bpsSuccess);
+  ASSERT_EQ(bpsAllReduce(first.get(), second.get(), kCount, bpsFloat32, bpsSum, comm, stream.get()), bpsSuccess);
+  ASSERT_EQ(bpsAllReduce(last, third.get(), kLast, bpsFloat32, bpsSum, comm, stream.get()), bpsSuccess);
+  ASSERT_EQ(bpsGroupEnd(), bpsSuccess);
   stream.synchronize();
-  EXPECT_EQ(at(data, 7), 7.0F * 3 * 5);
-  EXPECT_EQ(at(data, 299), 299.0F * 3 * 5);
-  EXPECT_EQ(bpsRedOpDestroy(op, comm), bpsSuccess);
+  fakeCuda().setCopyRate(0);
+  EXPECT_EQ(third.content(), Bytes(inputs.of[0].end() - kLast * 4, inputs.of[0].end()));
 }
 
 // A process may use CUDA streams and host streams. The stream NULL means CUDA's default stream if a
