@@ -347,8 +347,9 @@ BPS_API bpsResult_t bpsMemFree(void* pointer);
  * that waits for a host stream may itself do the work of the stream's calls.
  *
  * A CUDA stream may belong to any context. A call on a CUDA stream takes buffers of every kind:
- * memory of any CUDA device, managed, pinned and pageable memory. The stream waits on
- * the device, without blocking the host and without running a kernel. As in NCCL, after a failure
+ * memory of any CUDA device, managed, pinned and pageable memory. If NCCL combines the buffers of a
+ * machine's GPUs (BPS_NCCL_LOCAL), device memory and the stream belong to the communicator's device,
+ * as for NCCL. The stream waits on the device, without blocking the host. As in NCCL, after a failure
  * the stream stands until the communicator is aborted or destroyed: poll bpsCommGetAsyncError while
  * you wait for the stream. After the abort, the receive buffers of unfinished calls have undefined
  * contents.

@@ -67,6 +67,7 @@ class Watchdog {
   void watch() {
     std::unique_lock lock(mutex_);
     while (!stop_) {
+      // Not wait(), which would need the C++ library of GCC 12.
       if (!deadline_) changed_.wait_for(lock, std::chrono::hours(1));
       else if (std::chrono::steady_clock::now() >= *deadline_) expire();
       else changed_.wait_until(lock, *deadline_);

@@ -156,21 +156,6 @@ bool bps::commHasCallsInFlight(bpsComm_t comm) {
   return reference.ok() && std::move(reference).value()->hasCallsInFlight();
 }
 
-bpsResult_t bps::commBeginGroup(bpsComm_t comm) {
-  return apiGuard(__func__, [&]() -> Status {
-    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
-    reference->beginGroup();
-    return {};
-  });
-}
-
-bpsResult_t bps::commEndGroup(bpsComm_t comm) {
-  return apiGuard(__func__, [&]() -> Status {
-    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
-    return reference->endGroup();
-  });
-}
-
 bps::CommReference::CommReference(bpsComm_t comm) : comm_(comm) { comm_->references.fetch_add(1); }
 
 bps::CommReference::~CommReference() { dropReference(*comm_); }

@@ -21,11 +21,6 @@ bpsResult_t commLinkToParent(bpsComm_t part, bpsComm_t whole, const std::string&
 // Ends `comm` on all ranks with the failure `result` and the text `why`. Does not wait.
 bpsResult_t commFail(bpsComm_t comm, bpsResult_t result, const std::string& why);
 
-// CUDA streams wait for all calls between these two functions at once (Communicator::beginGroup()). Unlike
-// bpsGroupStart, they do not hold back the calls. The thread that uses `comm` calls them.
-bpsResult_t commBeginGroup(bpsComm_t comm);
-bpsResult_t commEndGroup(bpsComm_t comm);
-
 // True if a call on `comm` has reached its place in its stream and has not ended.
 bool commHasCallsInFlight(bpsComm_t comm);
 

@@ -42,8 +42,7 @@ std::string noGpuGroupReason(const bpsComm& handle) {
   if (localRanks(handle).size() > 1 && nccl::findNccl() == nullptr)
     return "no NCCL library was found (BPS_NCCL_LIB_PATH names one)";
   Result<cuda::Device*> opened = cuda::Device::open(driver, *device);
-  return opened.ok() ? nccl::LocalGpuGroup::unsupportedReason(*std::move(opened).value())
-                     : std::string(opened.error().message());
+  return opened.ok() ? std::move(opened).value()->checkStreamMemOps().message() : opened.error().message();
 }
 
 Result<std::vector<PeerInfo>> sharePeers(const bpsComm& handle) {

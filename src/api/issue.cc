@@ -64,15 +64,16 @@ Status issue(bpsComm& handle, const AllReduceCall& call) {
 
 Status issueGroup(std::vector<DeferredCall>& calls) {
   numberCalls(calls);
-  std::set<Communicator*> comms;
-  for (const DeferredCall& deferred : calls)
-    if (readyCommunicator(&deferred.reference->handle()).ok())
-      comms.insert(deferred.reference->handle().communicator.get());
+  std::set<bpsComm*> comms;
+  for (const DeferredCall& deferred : calls) comms.insert(&deferred.reference->handle());
   // Calls of several communicators on one stream must come after each other, and so must calls that NCCL combines.
-  const bool together = comms.size() == 1 && gpuGroupOf(calls.front().reference->handle()) == nullptr;
-  if (together) (*comms.begin())->beginGroup();
+  const bool together =
+      comms.size() == 1 && readyCommunicator(*comms.begin()).ok() && gpuGroupOf(**comms.begin()) == nullptr;
+  if (!together) return issueFused(calls);
+  const Communicator& communicator = *(*comms.begin())->communicator;
+  communicator.beginGroup();
   Status first = guarded([&] { return issueFused(calls); });
-  if (together) keepFirst(first, (*comms.begin())->endGroup());
+  keepFirst(first, communicator.endGroup());
   return first;
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "cpu_reduce/dispatch.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/memory.h"
+#include "src/base/poll_until.h"
 #include "src/comm/call/fused_position.h"
 #include "src/comm/startup/connect.h"
 #include "src/comm/startup/describe.h"
@@ -260,13 +260,10 @@ Membership Communicator::shrink(const std::vector<uint32_t>& excluded) const {
 
 Status Communicator::finalize() {
   if (state_.finalized.exchange(true)) return {Code::kInvalidUsage, "the communicator has been finalized already"};
-  auto pause = std::chrono::microseconds(20);
   const ProgressEngine& engine = *progressThread_->engine();
-  // The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
-  while ((!engine.drained() || state_.serverEvents.pending()) && !engine.hasEnded()) {
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(1000));
-  }
+  // The wait ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
+  pollUntil([&] { return (engine.drained() && !state_.serverEvents.pending()) || engine.hasEnded(); },
+            Deadline::never());
   if (engine.endedWithCalls() || state_.lostCall) return failureOrAborted();
   if (cuda_ != nullptr) cuda_->waitForCopies(timeoutDeadline());
   const Session& session = progressThread_->session();
@@ -299,9 +296,8 @@ void Communicator::releaseFailedStreams() const {
 }
 
 void Communicator::waitForBuffersIdle() const {
-  const Deadline deadline = timeoutDeadline().earlier(Deadline::in(std::chrono::seconds(2)));
-  while (!progressThread_->engine()->hasEnded() && !deadline.passed())
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  pollUntil([this] { return progressThread_->engine()->hasEnded(); },
+            timeoutDeadline().earlier(Deadline::in(std::chrono::seconds(2))));
 }
 
 void Communicator::failIfPeerLeft(Deadline& until) {

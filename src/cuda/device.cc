@@ -76,6 +76,11 @@ Result<Device*> Device::open(const Api& api, int ordinal) {
   return device.get();
 }
 
+Status Device::checkStreamMemOps() const {
+  if (hasStreamMemOps_) return {};
+  return failure(Code::kUnhandledCuda, "CUDA device {} has no stream memory operations, which bps needs", ordinal_);
+}
+
 // The driver has no query for stream memory operations. The probe therefore lets a stream write a value and wait for
 // it.
 bool Device::probeStreamMemOps() {

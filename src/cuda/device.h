@@ -35,6 +35,8 @@ class Device {
   int numaNode() const { return numaNode_; }  // -1: unknown
   // True if streams can wait for a value in memory and write one, which all calls on CUDA streams need.
   bool hasStreamMemOps() const { return hasStreamMemOps_; }
+  // Fails with the reason why calls cannot use the device, if it has no stream memory operations.
+  Status checkStreamMemOps() const;
 
  private:
   Device(const Api& api, int ordinal, Context context) : api_(api), ordinal_(ordinal), context_(context) {}

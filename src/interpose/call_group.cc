@@ -38,14 +38,24 @@ bool CallGroup::negotiated() const {
 }
 
 ncclResult_t CallGroup::issue(Issuer issuer) const {
+  // Without a group of bps, each call waits for its stream, and its stream for the call. Calls of NCCL on the same
+  // stream need that.
+  const bool together = calls_.size() > 1 && std::all_of(calls_.begin(), calls_.end(), [](const QueuedCall& one) {
+                          return one.shadow->serves(one.call) && !one.shadow->combinesByNccl();
+                        });
+  if (!together) return issueInOrder(issuer);
+  const bpsResult_t started = bpsGroupStart();
+  if (started != bpsSuccess) return nccl::toNcclResult(started);
+  const ncclResult_t issued = apiGuard([&] { return issueInOrder(issuer); });
+  const bpsResult_t ended = bpsGroupEnd();
+  if (ended != bpsSuccess) logWarn(Subsystem::kColl, "{}", bpsGetLastError(nullptr));
+  return worse(issued, nccl::toNcclResult(ended));
+}
+
+ncclResult_t CallGroup::issueInOrder(Issuer issuer) const {
   ncclResult_t first = ncclSuccess;
   std::unique_ptr<ScopedDevice> on;
   bool inNcclGroup = false;
-  // Calls of several libraries or communicators on one stream must come after each other.
-  const bool allByBps =
-      std::all_of(calls_.begin(), calls_.end(), [](const QueuedCall& one) { return one.shadow->serves(one.call); });
-  const std::shared_ptr<Shadow> together = shadows().size() == 1 && allByBps ? calls_[0].shadow : nullptr;
-  if (together != nullptr) together->beginGroup();
   for (const QueuedCall& one : calls_) {
     const auto& shadow = one.shadow;
     const Call& call = one.call;
@@ -71,7 +81,6 @@ ncclResult_t CallGroup::issue(Issuer issuer) const {
               BPS_REAL(ncclAllReduce, call.send, call.recv, call.count, call.type, call.op, call.comm, call.stream));
   }
   if (inNcclGroup) keepWorse(first, BPS_REAL(ncclGroupEnd));
-  if (together != nullptr) keepWorse(first, together->endGroup());
   return first;
 }
 

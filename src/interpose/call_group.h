@@ -49,6 +49,7 @@ class CallGroup : public std::enable_shared_from_this<CallGroup> {
   };
   struct DeferredWork;
   ncclResult_t negotiate() const;
+  ncclResult_t issueInOrder(Issuer issuer) const;
   ncclResult_t issueAndFinish(ncclResult_t negotiated, Issuer issuer) const;
   bool callerMayReturn() const;
   void work(DeferredWork& work) const;

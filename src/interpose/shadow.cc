@@ -67,24 +67,6 @@ ncclResult_t Shadow::issue(const Call& call, bool inGroup) {
   return issued;
 }
 
-template <class Use>
-ncclResult_t Shadow::useServedComm(Use use) {
-  bpsComm_t comm = nullptr;
-  std::optional<CommReference> reference;
-  {
-    const MutexLock lock(mutex_);
-    if (servedComm_ == nullptr) return ncclSuccess;
-    reference.emplace(comm = servedComm_);
-  }
-  return toNcclResult(use(comm));
-}
-
-void Shadow::beginGroup() {
-  if (gpuGroup() == nullptr) (void)useServedComm(commBeginGroup);
-}
-
-ncclResult_t Shadow::endGroup() { return useServedComm(commEndGroup); }
-
 ncclResult_t Shadow::issueToBps(Call call) {
   bpsComm_t servedComm = nullptr;
   std::optional<CommReference> use;

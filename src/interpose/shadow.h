@@ -62,9 +62,8 @@ class Shadow {
   ncclResult_t issue(const Call& call) { return issue(call, false); }
   // Like issue(), for a thread that has an open NCCL group.
   ncclResult_t issueInGroup(const Call& call) { return issue(call, true); }
-  // CUDA streams wait for all calls that bps serves between beginGroup() and endGroup() at once.
-  void beginGroup();
-  ncclResult_t endGroup();
+  // True if NCCL combines the buffers of a machine's GPUs for some calls that bps serves.
+  bool combinesByNccl() { return gpuGroup() != nullptr; }
   // If buffers are in host memory, waits for the calls that issue() has queued.
   ncclResult_t finishOnHost();
 
@@ -110,9 +109,6 @@ class Shadow {
   ncclResult_t issue(const Call& call, bool inGroup);
   ncclResult_t issueToBps(Call call);
   std::shared_ptr<LocalGpuGroup> gpuGroup();
-  // Calls `use` with the communicator of bps, if there is one.
-  template <class Use>
-  ncclResult_t useServedComm(Use use);
 
   const ncclComm_t comm_;
   const int rank_, nRanks_;

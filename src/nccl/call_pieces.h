@@ -23,7 +23,7 @@ struct OrderRules {
   bool addsInRankOrder = false;  // every rank has the kernel that adds in rank order
 };
 
-// Who combines the contributions to a call inside the group: nobody, NCCL, or the kernel that adds in rank order.
+// A Combiner combines the contributions to a call inside the group. The kernel (src/cuda/sum) adds in rank order.
 enum class Combiner { kNone, kNccl, kRankOrder };
 
 inline Combiner combinerOf(const Call& call, const OrderRules& rules) {

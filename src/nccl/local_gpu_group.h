@@ -60,12 +60,6 @@ class LocalGpuGroup {
   void linkToParent(bpsComm_t parent, const std::string& part);
 
   std::string describe() const;
-  // Returns why the device cannot be in a group, or empty text if it can. A stream waits at a
-  // failed part until the communicator is aborted. Without stream memory operations, such a waiting
-  // stream would block all host functions of the process.
-  static std::string unsupportedReason(const cuda::Device& device) {
-    return device.hasStreamMemOps() ? "" : "its CUDA device has no stream memory operations";
-  }
 
   // supports() depends only on the type, operation and size of the call, so all ranks get the same
   // result.

@@ -249,31 +249,29 @@ FAKE_CUDA int cuLaunchHostFunc(void* stream, void (*body)(void*), void* argument
   return kSuccess;
 }
 
-FAKE_CUDA int cuStreamWaitValue32_v2(void* stream, uintptr_t address, uint32_t value, unsigned flags) {
-  const int failed = enterInContext("cuStreamWaitValue32_v2");
+// Puts a stream memory operation on a word into the stream.
+static int enqueueMemOp(const char* name, void* stream, uintptr_t address, unsigned flags,
+                        const std::function<void(std::atomic_ref<uint32_t> word)>& operation) {
+  const int failed = enterInContext(name);
   if (failed != kSuccess) return failed;
   if (setting("FAKE_CUDA_MEM_OPS", 1) == 0) return kNotSupported;
-  if (flags != 0 || address % sizeof value != 0 || isPageable(reinterpret_cast<void*>(address), sizeof value))
-    return kInvalidValue;
+  constexpr size_t kBytes = sizeof(uint32_t);
+  if (flags != 0 || address % kBytes != 0 || isPageable(reinterpret_cast<void*>(address), kBytes)) return kInvalidValue;
   auto* word = static_cast<uint32_t*>(alias(reinterpret_cast<void*>(address)));
   const Lock lock(state().mutex);
-  enqueue(*streamOf(stream), [=] {
-    while (static_cast<int32_t>(std::atomic_ref<uint32_t>(*word).load() - value) < 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-  });
+  enqueue(*streamOf(stream), [=] { operation(std::atomic_ref<uint32_t>(*word)); });
   return kSuccess;
 }
 
+FAKE_CUDA int cuStreamWaitValue32_v2(void* stream, uintptr_t address, uint32_t value, unsigned flags) {
+  return enqueueMemOp("cuStreamWaitValue32_v2", stream, address, flags, [value](std::atomic_ref<uint32_t> word) {
+    while (static_cast<int32_t>(word.load() - value) < 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+}
+
 FAKE_CUDA int cuStreamWriteValue32_v2(void* stream, uintptr_t address, uint32_t value, unsigned flags) {
-  const int failed = enterInContext("cuStreamWriteValue32_v2");
-  if (failed != kSuccess) return failed;
-  if (setting("FAKE_CUDA_MEM_OPS", 1) == 0) return kNotSupported;
-  if (flags != 0 || address % sizeof value != 0 || isPageable(reinterpret_cast<void*>(address), sizeof value))
-    return kInvalidValue;
-  auto* word = static_cast<uint32_t*>(alias(reinterpret_cast<void*>(address)));
-  const Lock lock(state().mutex);
-  enqueue(*streamOf(stream), [=] { std::atomic_ref<uint32_t>(*word).store(value); });
-  return kSuccess;
+  return enqueueMemOp("cuStreamWriteValue32_v2", stream, address, flags,
+                      [value](std::atomic_ref<uint32_t> word) { word.store(value); });
 }
 
 FAKE_CUDA int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void* stream) {

@@ -94,8 +94,8 @@ BPS_SCENARIO(ARankWithoutTheKernelLeavesFloatsToBps, 6, {"BPS_NCCL_LOCAL", "exac
 
 namespace {
 
-// Two machines with the topology of the BytePS paper's PCIe machine: four GPUs under each of two switches. Of a call
-// of M bytes, each GPU's link carries 7M/4 bytes in each direction: 3M/4 for the reduce-scatter, 3M/4 for the
+// The two machines have the topology of the BytePS paper's PCIe machine: four GPUs under each of two switches. Of a
+// call of M bytes, each GPU's link carries 7M/4 bytes in each direction: 3M/4 for the reduce-scatter, 3M/4 for the
 // all-gather and M/4 to host memory or back. So M bytes of four GPUs cross each link between a switch and a CPU.
 void checkLinks(const Rank& self) {
   self.placeRanksOnMachines(8);

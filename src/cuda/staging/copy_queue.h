@@ -40,7 +40,7 @@ class CopyQueue {
   // Any thread. The CopyQueue may be used again when its streams have passed everything that is in them.
   static void recycle(CopyQueue* queue);
 
-  // What a call copies. Null buffers are not copied.
+  // The buffers of a call in device memory. A buffer that needs no copies is null.
   struct Buffers {
     const uint8_t* send = nullptr;
     uint8_t* recv = nullptr;

@@ -1,11 +1,10 @@
 #include "src/cuda/staging/cuda_backend.h"
 
 #include <algorithm>
-#include <functional>
-#include <thread>
 #include <utility>
 
 #include "src/base/format.h"
+#include "src/base/poll_until.h"
 #include "src/cuda/stream_order.h"
 
 namespace bps {
@@ -24,14 +23,6 @@ class CudaStreamPosition final : public StreamPosition {
   const cuda::CopyQueue& queue_;
   const uint64_t firstSegment_;
 };
-
-void waitUntil(const std::function<bool()>& done, Deadline deadline) {
-  auto pause = std::chrono::microseconds(20);
-  while (!done() && !deadline.passed()) {
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds(1000));
-  }
-}
 
 cuda::Stream streamOf(const AllReduceCall& call) { return static_cast<cuda::Stream>(const_cast<void*>(call.handle)); }
 
@@ -59,8 +50,7 @@ CudaBackend::~CudaBackend() {
 Status CudaBackend::open() {
   if (device_ != nullptr) return {};
   cuda::Device* device = BPS_TRY(cuda::Device::open(api_, ordinal_));
-  if (!device->hasStreamMemOps())
-    return failure(Code::kUnhandledCuda, "CUDA device {} has no stream memory operations, which bps needs", ordinal_);
+  BPS_TRY(device->checkStreamMemOps());
   cuda::CopyQueue* queue = BPS_TRY(cuda::CopyQueue::take(*device, buffers_.usesGpuMemory()));
   buffers_.setQueue(*queue);
   queue_.store(queue);
@@ -174,7 +164,7 @@ Status CudaBackend::endGroup() {
 }
 
 void CudaBackend::waitForCopies(Deadline deadline) const {
-  if (cuda::CopyQueue* queue = queue_.load()) waitUntil([queue] { return queue->idle(); }, deadline);
+  if (cuda::CopyQueue* queue = queue_.load()) pollUntil([queue] { return queue->idle(); }, deadline);
 }
 
 void CudaBackend::releaseFailedStreams() const {
@@ -182,7 +172,7 @@ void CudaBackend::releaseFailedStreams() const {
   cuda::CopyQueue* queue = queue_.load();
   if (queue == nullptr) return;
   queue->release();
-  waitUntil([queue] { return queue->reachedCallsEnded(); }, Deadline::in(kMaxCopyTime));
+  pollUntil([queue] { return queue->reachedCallsEnded(); }, Deadline::in(kMaxCopyTime));
 }
 
 }  // namespace bps

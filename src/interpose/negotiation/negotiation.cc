@@ -29,8 +29,8 @@ std::string cannotServeReason(int ordinal) {
   if (buffersAreOnHost()) return {};
   Result<cuda::Device*> device = openDevice(ordinal);
   if (!device.ok()) return device.error().message();
-  if (std::move(device).value()->hasStreamMemOps()) return {};
-  std::string why = fmt::format("CUDA device {} has no stream memory operations, which bps needs", ordinal);
+  std::string why = std::move(device).value()->checkStreamMemOps().message();
+  if (why.empty()) return why;
   static std::once_flag warned;
   std::call_once(warned, [&] { logWarn(Subsystem::kInit, "{}; all calls go to NCCL", why); });
   return why;
