@@ -1,9 +1,11 @@
 #include "src/control/servers/server_list.h"
 
+#include <cerrno>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <system_error>
 
 #include "src/base/format.h"
 
@@ -47,7 +49,9 @@ Result<std::vector<std::string>> serverNames(const std::string& servers, std::st
   std::string text = servers;
   if (!servers.empty() && servers.front() == '@') {
     std::ifstream file(servers.substr(1));
-    if (!file.is_open()) return failure(Code::kInvalidArgument, "{}={}: cannot read the file", source, servers);
+    if (!file.is_open())
+      return failure(Code::kInvalidArgument, "{}={}: cannot read the file: {}", source, servers,
+                     std::generic_category().message(errno));
     const std::optional<std::string> all = readAll(file);
     if (!all)
       return failure(Code::kInvalidArgument, "{}={}: the file is larger than {} bytes", source, servers, kMaxFileBytes);

@@ -176,7 +176,7 @@ TEST(ServerList, ReadsListsAndFiles) {
   const std::string path = testing::TempDir() + "bps_servers";
   std::ofstream(path) << "# our servers\ncpu1:7700  # the first\n\n  cpu2\r\ncpu3:1,cpu4:2\n";
   EXPECT_EQ(namesOf("@" + path), "<cpu1:7700><cpu2><cpu3:1><cpu4:2>");
-  EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: cannot read the file");
+  EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: cannot read the file: No such file or directory");
 }
 
 TEST(ServerList, NamesBadAndDuplicateEntries) {
