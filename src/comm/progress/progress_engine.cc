@@ -148,6 +148,7 @@ Status ProgressEngine::loop() {
         observed_.drained.store(work_->completed());
       } else if (spin_.consume()) {
         work_->selectNeeded();
+        ::sched_yield();
         continue;
       }
     }
