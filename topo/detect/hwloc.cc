@@ -74,15 +74,14 @@ Result<std::string> hwlocXml(const char* library) {
   // state without a lock.
   static Mutex oneAtATime;
   const MutexLock lock(oneAtATime);
-  struct Close {
-    void operator()(void* handle) const { ::dlclose(handle); }
-  };
-  const std::unique_ptr<void, Close> handle(::dlopen(library, RTLD_NOW | RTLD_LOCAL));
+  // The library stays loaded: libudev, which hwloc brings along, has thread-local variables, and
+  // unloading such a library while other threads start is not safe everywhere (ThreadSanitizer).
+  void* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr)
     return failure(Code::kSystem, "{} cannot be loaded: install libhwloc15, or set BPS_TOPO_FILE to a topology",
                    library);
   Hwloc hwloc{};
-  if (!findAll(handle.get(), hwloc))
+  if (!findAll(handle, hwloc))
     return failure(Code::kSystem, "{} lacks a function of hwloc 2.1; install hwloc 2.1 or later", library);
   return exportTopologyXml(hwloc);
 }
