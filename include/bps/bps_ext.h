@@ -27,6 +27,29 @@ extern "C" {
  * or if the object does not fit into `size` bytes. The error names the size that is needed. */
 BPS_API bpsResult_t bpsCommDescribe(bpsComm_t comm, char* text, size_t size);
 
+/* An event marks a place in a host stream, as a CUDA event marks one in a CUDA stream. The event is
+ * complete if the calls that had entered the stream before bpsHostEventRecord are complete. With
+ * events a program waits for single calls, while later calls are in flight. An event is a plain
+ * value: it may be copied, and nothing has to be freed. */
+typedef struct {
+  bpsHostStream_t stream;
+  unsigned long long calls; /* how many calls had entered the stream */
+} bpsHostEvent_t;
+
+/* Marks the present end of a stream; NULL is the default stream. Fails with bpsInvalidArgument if
+ * event is NULL or the stream does not exist. Does not block. Any thread may call the functions of
+ * events at any time. */
+BPS_API bpsResult_t bpsHostEventRecord(bpsHostEvent_t* event, bpsHostStream_t stream);
+/* Returns bpsInProgress if the event is not complete. Otherwise returns bpsSuccess, or the first
+ * error of the stream's calls before the event. Returns the error for every event behind the call
+ * that failed, until bpsHostStreamSynchronize has returned it. Does not block. Fails with
+ * bpsInvalidArgument if event is NULL or its stream does not exist any more. */
+BPS_API bpsResult_t bpsHostEventQuery(const bpsHostEvent_t* event);
+/* Waits until the event is complete. The calling thread may itself do the work of the calls.
+ * Returns, and fails with, what bpsHostEventQuery then returns. If a peer dies, the wait ends within
+ * BPS_TIMEOUT. */
+BPS_API bpsResult_t bpsHostEventSynchronize(const bpsHostEvent_t* event);
+
 #ifdef __cplusplus
 }
 #endif

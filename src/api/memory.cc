@@ -1,4 +1,6 @@
-// The C functions for host memory, registrations, and host streams.
+// The C functions for host memory, registrations, host streams and their events.
+#include <bps/bps_ext.h>
+
 #include <cstdlib>
 
 #include "src/api/api_guard.h"
@@ -22,6 +24,11 @@ Status allocate(void** pointer, size_t bytes) {
   *pointer = std::aligned_alloc(kPageBytes, roundUp(bytes, kPageBytes));
   if (*pointer == nullptr) return failure(Code::kSystem, "out of memory: {} bytes", bytes);
   return {};
+}
+
+Result<std::shared_ptr<HostStream>> streamOf(const bpsHostEvent_t* event) {
+  if (event == nullptr) return badArgument("event is NULL");
+  return checkedStream(event->stream);
 }
 
 }  // namespace
@@ -85,4 +92,23 @@ bpsResult_t bpsHostStreamQuery(bpsHostStream_t stream) {
 
 bpsResult_t bpsHostStreamSynchronize(bpsHostStream_t stream) {
   return apiGuard(__func__, [&]() -> Status { return BPS_TRY(checkedStream(stream))->synchronize(); });
+}
+
+bpsResult_t bpsHostEventRecord(bpsHostEvent_t* event, bpsHostStream_t stream) {
+  return apiGuard(__func__, [&]() -> Status {
+    if (event == nullptr) return badArgument("event is NULL");
+    *event = {stream, BPS_TRY(checkedStream(stream))->recordEvent()};
+    return {};
+  });
+}
+
+bpsResult_t bpsHostEventQuery(const bpsHostEvent_t* event) {
+  return apiGuard(__func__, [&]() -> Status {
+    std::optional<Status> outcome = BPS_TRY(streamOf(event))->outcomeOf(event->calls);
+    return outcome ? std::move(*outcome) : Status(Code::kInProgress, "calls before the event are in the stream");
+  });
+}
+
+bpsResult_t bpsHostEventSynchronize(const bpsHostEvent_t* event) {
+  return apiGuard(__func__, [&]() -> Status { return BPS_TRY(streamOf(event))->synchronize(event->calls); });
 }

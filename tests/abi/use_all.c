@@ -60,6 +60,8 @@ struct Functions {
   bpsResult_t (*hostStreamCreate)(bpsHostStream_t*);
   bpsResult_t (*withStream[3])(bpsHostStream_t);
   bpsResult_t (*commDescribe)(bpsComm_t, char*, size_t);
+  bpsResult_t (*hostEventRecord)(bpsHostEvent_t*, bpsHostStream_t);
+  bpsResult_t (*withEvent[2])(const bpsHostEvent_t*);
 };
 
 static const struct Functions kFunctions = {
@@ -88,6 +90,8 @@ static const struct Functions kFunctions = {
     bpsHostStreamCreate,
     {bpsHostStreamDestroy, bpsHostStreamQuery, bpsHostStreamSynchronize},
     bpsCommDescribe,
+    bpsHostEventRecord,
+    {bpsHostEventQuery, bpsHostEventSynchronize},
 };
 
 /* Runs an all-reduce on a single rank through NCCL's function names. Returns the number of the failed step, or 0. */

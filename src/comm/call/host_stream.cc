@@ -1,6 +1,7 @@
 #include "src/comm/call/host_stream.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -112,6 +113,7 @@ void HostStream::append(const std::shared_ptr<StreamEntry>& entry) {
   const auto& [reads, writes] = entry->buffers;
   MutexLock lock(mutex_);
   dropAfterFork();
+  entry->position = ++entered_;
   // An earlier call that covers the same buffers has itself waited for the calls before it. So the
   // new call waits only for that earlier call. Otherwise each of thousands of calls on the same
   // buffers would wait for all earlier calls. This rule holds only for an earlier call of the same
@@ -140,7 +142,10 @@ void HostStream::complete(StreamEntry& entry, const Status& outcome) {
   {
     MutexLock lock(mutex_);
     if (!outcome.ok()) entry.caller->record(streamId_, outcome);
-    if (unreported_.ok() && !outcome.ok()) unreported_ = outcome.clone();
+    if (!outcome.ok() && (unreported_.ok() || entry.position < unreportedPosition_)) {
+      unreported_ = outcome.clone();
+      unreportedPosition_ = entry.position;
+    }
     entry.done.store(true, std::memory_order_release);
     // The ended call is usually the first entry, because calls end nearly in order.
     const auto ended =
@@ -174,21 +179,46 @@ Status HostStream::takeFailure() {
   return own.ok() ? std::move(unreported) : std::move(own);
 }
 
-Status HostStream::synchronize() {
-  // The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
-  while (true) {
-    std::shared_ptr<StreamEntry> last;
-    {
-      MutexLock lock(mutex_);
-      dropAfterFork();
-      if (!pending_.empty()) last = pending_.back();
-    }
-    if (last == nullptr) return takeFailure();
+std::shared_ptr<StreamEntry> HostStream::lastPendingOf(uint64_t event) {
+  MutexLock lock(mutex_);
+  dropAfterFork();
+  // The pending calls are in the order of their positions.
+  const auto after = std::upper_bound(pending_.begin(), pending_.end(), event,
+                                      [](uint64_t end, const auto& entry) { return end < entry->position; });
+  return after == pending_.begin() ? nullptr : *std::prev(after);
+}
+
+// The loop ends, because every call completes or, if a peer dies, fails within BPS_TIMEOUT.
+void HostStream::moveCallsOf(uint64_t event) {
+  while (const std::shared_ptr<StreamEntry> last = lastPendingOf(event)) {
     last->worker->progressFor(*last);
     if (last->done.load(std::memory_order_acquire)) continue;
     MutexLock lock(mutex_);
-    if (!pending_.empty()) changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
+    if (!last->done.load(std::memory_order_acquire))
+      changed_.waitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1));
   }
+}
+
+uint64_t HostStream::recordEvent() {
+  MutexLock lock(mutex_);
+  return entered_;
+}
+
+std::optional<Status> HostStream::outcomeOf(uint64_t event) {
+  MutexLock lock(mutex_);
+  dropAfterFork();
+  if (!pending_.empty() && pending_.front()->position <= event) return std::nullopt;
+  return unreportedPosition_ <= event ? unreported_.clone() : Status();
+}
+
+Status HostStream::synchronize(uint64_t event) {
+  moveCallsOf(event);
+  return outcomeOf(event).value_or(Status());
+}
+
+Status HostStream::synchronize() {
+  moveCallsOf(std::numeric_limits<uint64_t>::max());
+  return takeFailure();
 }
 
 }  // namespace bps

@@ -20,6 +20,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/base/buffer_range.h"
@@ -67,6 +68,7 @@ struct StreamEntry final : StreamPosition {
   std::vector<std::shared_ptr<StreamEntry>> dependencies;  // earlier calls that this call waits for
   std::atomic<bool> done{false};
   std::vector<std::shared_ptr<StreamWorker>> dependents;  // woken when this call is done; guarded by the stream's mutex
+  uint64_t position = 0;                                  // how many calls have entered the stream, with this one
 
   bool mayStart() const override;
   void complete(const Status& outcome) override;
@@ -87,6 +89,15 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   std::shared_ptr<StreamEntry> enterFused(std::vector<CallBuffers> parts, std::shared_ptr<StreamWorker> worker);
   void complete(StreamEntry& entry, const Status& outcome);
 
+  // An event is a number of calls: the first calls that have entered this stream. recordEvent() returns
+  // the number until now.
+  uint64_t recordEvent();
+  // Returns null if calls of the event are still pending. Otherwise returns the first failure among the calls of the
+  // event, unless a synchronize() has returned this failure.
+  std::optional<Status> outcomeOf(uint64_t event);
+  // Moves calls until those of the event have ended. Returns their outcome.
+  Status synchronize(uint64_t event);
+
   bool idle();
   // Moves calls until the queue is empty. Returns the first failure of the calling thread's calls
   // since its last synchronize(). If these calls had no failure, returns the first failure that no
@@ -95,6 +106,9 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
  private:
   void append(const std::shared_ptr<StreamEntry>& entry);
+  // Returns the last pending call of the event, or null if there is none.
+  std::shared_ptr<StreamEntry> lastPendingOf(uint64_t event);
+  void moveCallsOf(uint64_t event);
   Status takeFailure();
   // In a forked child process, forgets the calls of the parent process.
   void dropAfterFork() BPS_REQUIRES(mutex_);
@@ -105,7 +119,9 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   CondVar changed_;
   unsigned forks_ BPS_GUARDED_BY(mutex_) = forkGeneration();
   std::deque<std::shared_ptr<StreamEntry>> pending_ BPS_GUARDED_BY(mutex_);
-  Status unreported_ BPS_GUARDED_BY(mutex_);  // the first failure that no synchronize() has returned
+  uint64_t entered_ BPS_GUARDED_BY(mutex_) = 0;  // calls until now
+  Status unreported_ BPS_GUARDED_BY(mutex_);     // the first failure that no synchronize() has returned
+  uint64_t unreportedPosition_ BPS_GUARDED_BY(mutex_) = 0;  // of the call that failed with unreported_
 };
 
 }  // namespace bps

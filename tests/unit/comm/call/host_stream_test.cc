@@ -182,6 +182,46 @@ TEST(HostStream, ThreadWithoutCallsGetsTheUnreportedFailure) {
   HostStream::destroy(stream.get());
 }
 
+TEST(HostStream, EventIsCompleteWithTheCallsBeforeIt) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto enter = [&](size_t at) { return stream->enter({range(memory, at, 8), range(memory, at, 8)}, worker()); };
+  const uint64_t atStart = stream->recordEvent();
+  const auto a = enter(0), b = enter(8);
+  const uint64_t event = stream->recordEvent();
+  const auto later = enter(16);
+  EXPECT_TRUE(stream->outcomeOf(atStart).has_value());
+  stream->complete(*b, Status());
+  EXPECT_FALSE(stream->outcomeOf(event).has_value());
+  std::thread other([&] { stream->complete(*a, Status()); });
+  EXPECT_TRUE(stream->synchronize(event).ok());
+  other.join();
+  EXPECT_TRUE(stream->outcomeOf(event).has_value());
+  EXPECT_FALSE(stream->idle());
+  stream->complete(*later, Status());
+  HostStream::destroy(stream.get());
+}
+
+// The calls end in another order than they entered the stream.
+TEST(HostStream, EventsBehindAFailedCallFailUntilTheStreamIsSynchronized) {
+  auto stream = HostStream::create();
+  const std::array<char, 64> memory{};
+  const auto enter = [&](size_t at) { return stream->enter({range(memory, at, 8), range(memory, at, 8)}, worker()); };
+  const auto good = enter(0);
+  const uint64_t beforeFailure = stream->recordEvent();
+  const auto first = enter(8), second = enter(16);
+  const uint64_t behindFailure = stream->recordEvent();
+  stream->complete(*second, Status(Code::kInternal, "second"));
+  stream->complete(*first, Status(Code::kRemote, "first"));
+  stream->complete(*good, Status());
+  EXPECT_TRUE(stream->synchronize(beforeFailure).ok());
+  EXPECT_STREQ(stream->synchronize(behindFailure).message(), "first");
+  EXPECT_STREQ(stream->synchronize(stream->recordEvent()).message(), "first");
+  EXPECT_STREQ(stream->synchronize().message(), "first");
+  EXPECT_TRUE(stream->synchronize(behindFailure).ok());
+  HostStream::destroy(stream.get());
+}
+
 TEST(HostStream, CallsOfAnotherStreamDoNotWait) {
   auto one = HostStream::create(), two = HostStream::create();
   const std::array<char, 64> memory{};

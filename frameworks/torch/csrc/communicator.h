@@ -1,0 +1,106 @@
+// Communicator: the bps communicator of one process group, and the works in flight on it.
+//
+// The ranks of the group meet through the group's store, so bps needs no BPS_ROOT. They meet at the first all-reduce or at
+// connect(), whichever is first. Two threads serve a communicator. The completion thread waits for the works whose futures the
+// program has asked for; it starts with the first of them. The timer thread ends the communicator if a work is late.
+//
+// Any thread may call any function. As everywhere in PyTorch, all ranks must make their calls in the same order.
+#pragma once
+#include <bps/bps_ext.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+#include "work.h"
+
+namespace bps_torch {
+
+struct GroupOptions {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string name;  // of the process group, for errors
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout{0};  // of starting and of each call
+  int priority = 0;                      // bpsCommSetPriority; 0: as all others
+};
+
+// An all-reduce of the tensors, each on its own. The tensors are on one device.
+struct AllReduce {
+  c10d::OpType type;
+  std::vector<at::Tensor> tensors;
+  c10d::ReduceOp op;
+  std::chrono::milliseconds timeout;
+};
+
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  explicit Communicator(GroupOptions options);
+
+  // Starts the communicator, unless it has started. Throws if ranks or servers are missing.
+  void connect();
+  c10::intrusive_ptr<BpsWork> allReduce(const AllReduce& call);
+  // Leaves the other ranks and ends the threads. Waits for the works in flight. Call it before the last reference is
+  // dropped.
+  void shutdown();
+  // Ends the works in flight and all later calls; `reason` is in their errors. Does not wait.
+  void revoke(const std::string& reason);
+
+  int rank() const { return options_.rank; }
+  void setTimeout(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds timeout() const;
+  // bpsCommDescribe's text.
+  std::string facts();
+
+  // For BpsWork.
+  std::string describe(const BpsWork& work) const;
+  std::exception_ptr errorOf(const BpsWork& work, bpsResult_t outcome) const;
+  bpsResult_t asyncError() const;
+  void completeLater(c10::intrusive_ptr<BpsWork> work);
+  // Drops the oldest works that have ended.
+  void forgetEnded();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void connectLocked();
+  bpsUniqueId meet() const;
+  void waitForRanks() const;
+  void issueOnHost(const AllReduce& call, BpsWork& work);
+  void issueOnDevice(const AllReduce& call, BpsWork& work);
+  void issue(const AllReduce& call, cudaStream_t stream);
+  bpsRedOp_t makeOp(const AllReduce& call, const at::Tensor& tensor);
+  void check(bpsResult_t result, const char* what) const;
+  std::string name() const;
+  c10::intrusive_ptr<BpsWork> oldest();
+  void endIfLate(BpsWork& work);
+  void runTimer();
+  void runCompletion();
+  void stopThreads();
+
+  GroupOptions options_;
+  const int pid_;  // a forked child must not touch the threads and connections of its parent
+
+  std::mutex calls_;                   // held while a call is made: bps allows one thread at a time
+  std::atomic<bpsComm_t> comm_{nullptr};  // null before connect() and after shutdown()
+  bpsHostStream_t stream_ = nullptr;   // of the calls on host memory
+  std::optional<c10::Stream> device_;  // of the calls on device memory
+  uint64_t sequence_ = 0;
+
+  mutable std::mutex state_;  // guards the members below
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::string reason_;                                   // why this process ended the communicator; "" if it did not
+  std::deque<c10::intrusive_ptr<BpsWork>> inFlight_;     // in the order of the calls
+  std::deque<c10::intrusive_ptr<BpsWork>> toComplete_;   // works with futures
+  std::thread timer_, completion_;
+};
+
+}  // namespace bps_torch
