@@ -12,11 +12,12 @@ PLACES = [Path(p) for p in (os.environ.get("BPS_HOME"), HERE.parents[1], "/usr/l
 
 
 def find_bps():
-    """Returns the folder of bps's headers, and libbps.so."""
+    """Returns the folder of bps's headers, and its libraries: libbps.so and the net plugin that it loads."""
     for place in PLACES:
-        for library in (place / "lib/libbps.so", place / "build/lib/libbps.so"):
-            if library.exists() and (place / "include/bps/bps_ext.h").exists():
-                return place / "include", library
+        for folder in (place / "lib", place / "build/lib"):
+            libraries = [folder / "libbps.so", folder / "libnccl-net-bps.so"]
+            if all(each.exists() for each in libraries) and (place / "include/bps/bps_ext.h").exists():
+                return place / "include", libraries
     raise SystemExit(
         f"bps_torch: no libbps.so with its headers in {', '.join(map(str, PLACES))}. Build and install bps "
         "(make install), or set BPS_HOME to the folder that has lib/libbps.so and include/bps"
@@ -31,20 +32,21 @@ except ImportError:
         "pip install --no-build-isolation frameworks/torch"
     )
 
-INCLUDE, LIBRARY = find_bps()
+INCLUDE, LIBRARIES = find_bps()
 
 
 class BuildWithLibrary(BuildExtension):
-    """Puts libbps.so beside the extension, so that the package needs no other file of bps."""
+    """Puts bps's two libraries beside the extension, so that the package needs no other file of bps."""
 
     def run(self):
         super().run()
         package = Path(self.get_ext_fullpath("bps_torch._C")).parent
         package.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(LIBRARY, package / "libbps.so")
+        for library in LIBRARIES:
+            shutil.copy2(library, package)
 
     def get_outputs(self):
-        return super().get_outputs() + [str(Path(self.build_lib) / "bps_torch" / "libbps.so")]
+        return super().get_outputs() + [str(Path(self.build_lib) / "bps_torch" / each.name) for each in LIBRARIES]
 
 
 setup(
@@ -53,7 +55,7 @@ setup(
             "bps_torch._C",
             sorted(str(p.relative_to(HERE)) for p in (HERE / "csrc").glob("*.cc")),
             include_dirs=[str(INCLUDE)],
-            library_dirs=[str(LIBRARY.parent)],
+            library_dirs=[str(LIBRARIES[0].parent)],
             libraries=["bps"],
             extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],
             extra_link_args=["-Wl,-rpath,$ORIGIN"],
