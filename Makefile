@@ -84,7 +84,7 @@ TOOLS  := $(addprefix $(BUILD)/bin/,$(subst _,-,$(patsubst tools/%/main.cc,%,$(w
 PERF   := $(BUILD)/bin/bps-perf
 BINS   := $(TOOLS) $(PERF)
 
-.PHONY: all run test test-gpu gpu-kit check check-all bench fmt docs ptx install deps clean help tests FORCE
+.PHONY: all run test test-torch test-gpu gpu-kit check check-all bench fmt docs ptx install deps clean help tests FORCE
 .DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -202,6 +202,10 @@ run: deps ## build, run an all-reduce with local servers and workers, check it a
 test: deps ## everything that CI runs: build, checks and all test suites
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@tests/run_all.sh $(BUILD)
+
+test-torch: deps ## the tests of the PyTorch backend; installs PyTorch in build/torch if the machine has none
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@tests/torch/run.sh $(BUILD)
 
 test-gpu: all $(GPU_TEST) $(GPU_RANKS) ## the tests that need a real NVIDIA GPU; without one it says so
 	@tests/gpu/run.sh $(BUILD)

@@ -242,7 +242,12 @@ void Communicator::shutdown() {
   changed_.notify_all();
   if (timer_.joinable()) timer_.join();
   if (completion_.joinable()) completion_.join();
-  while (const c10::intrusive_ptr<BpsWork> work = oldest()) work->finishWhenDone();
+  std::deque<c10::intrusive_ptr<BpsWork>> left;
+  {
+    const std::lock_guard<std::mutex> state(state_);
+    left.swap(inFlight_);
+  }
+  for (const auto& work : left) work->finishIfDone();
   if (stream_ != nullptr) bpsHostStreamDestroy(std::exchange(stream_, nullptr));
   comm_ = nullptr;
 }
@@ -256,18 +261,19 @@ void Communicator::completeLater(c10::intrusive_ptr<BpsWork> work) {
   changed_.notify_all();
 }
 
+// Waits for the next work whose future the program has asked for. Returns null at the end.
+c10::intrusive_ptr<BpsWork> Communicator::nextToComplete() {
+  Lock lock(state_);
+  changed_.wait(lock, [&] { return stopping_ || !toComplete_.empty(); });
+  if (toComplete_.empty()) return nullptr;
+  c10::intrusive_ptr<BpsWork> work = std::move(toComplete_.front());
+  toComplete_.pop_front();
+  return work;
+}
+
 // Completes the works in the order in which the program asked for their futures. After shutdown() all are done.
 void Communicator::runCompletion() {
-  Lock lock(state_);
-  while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !toComplete_.empty(); });
-    if (toComplete_.empty()) return;
-    const c10::intrusive_ptr<BpsWork> work = std::move(toComplete_.front());
-    toComplete_.pop_front();
-    lock.unlock();
-    work->finishWhenDone();
-    lock.lock();
-  }
+  while (const c10::intrusive_ptr<BpsWork> work = nextToComplete()) work->finishWhenDone();
 }
 
 c10::intrusive_ptr<BpsWork> Communicator::oldest() {
@@ -276,8 +282,12 @@ c10::intrusive_ptr<BpsWork> Communicator::oldest() {
 }
 
 void Communicator::forgetEnded() {
+  std::vector<c10::intrusive_ptr<BpsWork>> ended;
   const std::lock_guard<std::mutex> lock(state_);
-  while (!inFlight_.empty() && inFlight_.front()->ended()) inFlight_.pop_front();
+  while (!inFlight_.empty() && inFlight_.front()->ended()) {
+    ended.push_back(std::move(inFlight_.front()));
+    inFlight_.pop_front();
+  }
 }
 
 void Communicator::endIfLate(BpsWork& work) {

@@ -82,6 +82,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   c10::intrusive_ptr<BpsWork> oldest();
   void endIfLate(BpsWork& work);
   void runTimer();
+  c10::intrusive_ptr<BpsWork> nextToComplete();
   void runCompletion();
   void stopThreads();
 
@@ -94,7 +95,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::optional<c10::Stream> device_;  // of the calls on device memory
   uint64_t sequence_ = 0;
 
-  mutable std::mutex state_;  // guards the members below
+  // Guards the members below. The last reference to a work must not be dropped under it: with its tensors go Python
+  // objects, so the thread waits for Python's lock, and a thread that has Python's lock may wait for this mutex.
+  mutable std::mutex state_;
   std::condition_variable changed_;
   bool stopping_ = false;
   std::string reason_;                                   // why this process ended the communicator; "" if it did not
