@@ -24,12 +24,18 @@ struct Call {
   std::shared_ptr<HostStream> stream = HostStream::create();
   size_t ranks = 0;
 
-  Status begin(Communicator& comm, size_t bytes) {
+  void prepare(const Communicator& comm, size_t bytes) {
     ranks = comm.nRanks();
     send.resize(bytes / 4);
     sum.assign(bytes / 4, 0);
     for (size_t i = 0; i < send.size(); ++i) send[i] = (comm.rank() + 1) * static_cast<uint32_t>(i * 2654435761U);
+  }
+  Status issue(Communicator& comm) {
     return comm.allReduce({send.data(), sum.data(), sum.size(), DataType::kUint32, CallOp::kSum, {}, nullptr, stream});
+  }
+  Status begin(Communicator& comm, size_t bytes) {
+    prepare(comm, bytes);
+    return issue(comm);
   }
   Status end() {
     BPS_TRY(stream->synchronize());
@@ -140,14 +146,16 @@ TEST_P(Priority, RanksMayMakeTheCallsOfTwoCommunicatorsInAnyOrder) {
                   const auto urgent = BPS_TRY(splitUrgent(comm));
                   for (int turn = 0; turn < 3; ++turn) {
                     Call large, first;
-                    BPS_TRY(large.begin(comm, kLarge));
+                    large.prepare(comm, kLarge);
+                    first.prepare(comm, 1U << 20);
+                    BPS_TRY(large.issue(comm));
                     if (comm.rank() % 2 == 0) {  // waits for the urgent call, which the other ranks make later
-                      BPS_TRY(first.begin(*urgent, 1U << 20));
+                      BPS_TRY(first.issue(*urgent));
                       BPS_TRY(first.end());
                       BPS_TRY(large.end());
                     } else {
                       BPS_TRY(large.end());
-                      BPS_TRY(first.begin(*urgent, 1U << 20));
+                      BPS_TRY(first.issue(*urgent));
                       BPS_TRY(first.end());
                     }
                   }
@@ -202,8 +210,10 @@ TEST_P(Priority, PrioritiesMayChangeWhileCallsAreInFlight) {
               Status outcome = [&]() -> Status {
                 for (int turn = 0; turn < 10; ++turn) {
                   Call one, two;
-                  BPS_TRY(one.begin(comm, kLarge / 4));
-                  BPS_TRY(two.begin(*other, kLarge / 4));
+                  one.prepare(comm, kLarge / 4);
+                  two.prepare(comm, kLarge / 4);
+                  BPS_TRY(one.issue(comm));
+                  BPS_TRY(two.issue(*other));
                   BPS_TRY(two.end());
                   BPS_TRY(one.end());
                 }
@@ -217,21 +227,26 @@ TEST_P(Priority, PrioritiesMayChangeWhileCallsAreInFlight) {
             "");
 }
 
+// Rank 0 does not make the urgent call, so this call is in flight when it fails.
 TEST_P(Priority, CallsGoOnAfterAnUrgentCommunicatorHasFailed) {
-  EXPECT_EQ(run([](Communicator& comm) -> Status {
-              const auto urgent = BPS_TRY(splitUrgent(comm));
-              Call large, first, second;
-              BPS_TRY(large.begin(comm, kLarge));
-              if (comm.rank() == 0) {
-                std::this_thread::sleep_for(5ms);
-                urgent->abort();
-              } else {
-                for (Call* call : {&first, &second})
-                  if (call->begin(*urgent, kLarge).ok() && call->stream->synchronize().ok())
+  Job job;
+  job.env.partitionBytes.value = 8192;
+  EXPECT_EQ(run(
+                [](Communicator& comm) -> Status {
+                  const auto urgent = BPS_TRY(splitUrgent(comm));
+                  Call large, first;
+                  large.prepare(comm, 2 * kLarge);
+                  first.prepare(comm, kLarge);
+                  BPS_TRY(large.issue(comm));
+                  if (comm.rank() == 0) {
+                    std::this_thread::sleep_for(5ms);
+                    urgent->abort();
+                  } else if (first.issue(*urgent).ok() && first.stream->synchronize().ok()) {
                     return {Code::kInternal, "the call without rank 0 has not failed"};
-              }
-              return large.end();
-            }),
+                  }
+                  return large.end();
+                },
+                job),
             "");
 }
 
