@@ -2,6 +2,7 @@
 // process, and a test can hold it as an urgent communicator would.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -281,10 +282,10 @@ TEST(PriorityWakeUp, AWithheldCallGoesOnSoonAfterTheHigherPriorityEnds) {
                               [&](Communicator& comm) -> Status {
                                 for (const size_t bytes : {1024UL, 1UL << 20})
                                   for (const bool waits : {false, true}) {
-                                    Clock::duration least = 1h;
-                                    for (int i = 0; i < 5; ++i)
-                                      least = std::min(least, BPS_TRY(turn(comm, bytes, waits)));
-                                    if (comm.rank() == 0 && least > 50ms)
+                                    std::vector<Clock::duration> late;
+                                    for (int i = 0; i < 7; ++i) late.push_back(BPS_TRY(turn(comm, bytes, waits)));
+                                    std::sort(late.begin(), late.end());
+                                    if (comm.rank() == 0 && late[3] > 100ms)
                                       return {Code::kInternal, "the call went on late"};
                                   }
                                 return {};
