@@ -15,3 +15,10 @@ all: $(DELAY_LINE)
 $(DELAY_LINE): $(call objects,$(call sources,perf/delay_line) $(BASE_SRCS))
 	$(link-program)
 $(DELAY_LINE): private LINK_WITH :=
+
+# The ranks of perf/priority_bench.
+PRIORITY_RANKS := $(BUILD)/perf/priority-ranks
+all: $(PRIORITY_RANKS)
+$(PRIORITY_RANKS): $(call objects,$(call sources,perf/priority)) $(LIBBPS)
+	$(link-program)
+$(PRIORITY_RANKS): private LINK_WITH :=

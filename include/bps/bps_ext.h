@@ -50,6 +50,31 @@ BPS_API bpsResult_t bpsHostEventQuery(const bpsHostEvent_t* event);
  * BPS_TIMEOUT. */
 BPS_API bpsResult_t bpsHostEventSynchronize(const bpsHostEvent_t* event);
 
+/* Sets the priority of comm's calls among the communicators of this process, from 0 (the value of a
+ * new communicator) to BPS_MAX_PRIORITY (most urgent). While a call with a higher priority moves
+ * data, this rank starts no chunks of calls with lower priorities. So an urgent call overtakes large
+ * calls that are already in flight. In data-parallel training, the gradients of the first layers are
+ * ready last and needed first:
+ *
+ *   bpsCommSplit(comm, 0, rank, &urgent, NULL);     a second communicator of the same ranks
+ *   bpsCommSetPriority(urgent, 1);                  on every rank
+ *   bpsAllReduce(..., comm, stream);                large calls
+ *   bpsAllReduce(..., urgent, urgentStream);        overtakes them
+ *
+ * Chunks in flight go on, so an urgent call waits for a few milliseconds of data. Results keep their
+ * bits. A call that waits for another rank overtakes nothing, so each rank may make the calls of two
+ * communicators in any order. If urgent calls move data all the time, the other calls go on, but
+ * very slowly.
+ *
+ * The priority is a setting of this rank and has its full effect if all ranks set it alike. It
+ * applies to the network, not to the copies inside a machine. If a call in a CUDA stream stands
+ * behind other calls of the stream, it cannot overtake them. The function does not block. Any thread
+ * may call it at any time, also while calls are in flight; it applies to the next chunks. It fails
+ * with bpsInvalidArgument if comm is not ready or if priority is out of range.
+ * Source: BytePS, which gives every tensor a priority. */
+#define BPS_MAX_PRIORITY 7
+BPS_API bpsResult_t bpsCommSetPriority(bpsComm_t comm, int priority);
+
 #ifdef __cplusplus
 }
 #endif

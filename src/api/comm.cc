@@ -218,6 +218,18 @@ bpsResult_t bpsCommDescribe(bpsComm_t comm, char* text, size_t size) {
   });
 }
 
+static_assert(BPS_MAX_PRIORITY == PriorityBoard::kMaxPriority);
+
+bpsResult_t bpsCommSetPriority(bpsComm_t comm, int priority) {
+  return apiGuard(__func__, [&]() -> Status {
+    const HandleReference reference = BPS_TRY(readyCommunicator(comm));
+    if (priority < 0 || priority > BPS_MAX_PRIORITY)
+      return badArgument("priority is {}, expected 0 to {}", priority, BPS_MAX_PRIORITY);
+    reference->setPriority(priority);
+    return {};
+  });
+}
+
 bpsResult_t bpsGetVersion(int* version) {
   return apiGuard(__func__, [&] { return store(version, "version", BPS_VERSION_CODE); });
 }

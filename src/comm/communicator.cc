@@ -1,6 +1,7 @@
 #include "src/comm/communicator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cpu_reduce/dispatch.h"
@@ -99,8 +100,8 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ =
-      BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get()}, deadline));
+  progressThread_ = BPS_TRY(
+      bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority}, deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }
@@ -120,6 +121,7 @@ Status Communicator::tune(Deadline deadline) {
     return timeCalls(bytes, calls, deadline);
   };
   tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), run));
+  state_.priority->setHoldTime(std::chrono::microseconds(std::llround(1e6 * holdSeconds(tuning_, session.plan))));
   // The probes are over. The first call of the application gets number 0, and only the bytes of the
   // application's calls are counted. The hub must not take the probes for calls of the application.
   nextCall_ = 0;
@@ -288,6 +290,7 @@ void Communicator::fail(const Status& why) {
 }
 
 void Communicator::linkToParent(const Communicator& parent, std::string name) {
+  state_.priority->follow(parent.state_.priority);
   failure_.linkToParent(parent.failure_, std::move(name), [this] { control_->interrupt(); });
 }
 

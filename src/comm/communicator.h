@@ -2,7 +2,7 @@
 // threads and connections that the rank uses for this group.
 //
 // Threads: only one thread at a time may use a Communicator, except that any thread may call
-// failure(), abort(), fail() and describe() at any time.
+// failure(), abort(), fail(), setPriority() and describe() at any time.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "src/base/status.h"
 #include "src/comm/call/all_reduce_call.h"
 #include "src/comm/failure/communicator_failure.h"
+#include "src/comm/priority/comm_priority.h"
 #include "src/comm/progress/progress_thread.h"
 #include "src/comm/servers/server_events.h"
 #include "src/comm/startup/split.h"
@@ -81,6 +82,8 @@ class Communicator {
   // Makes this communicator a child of `parent`: it carries parts of the parent's calls, and both
   // fail together. Error messages refer to the child as `name`. All ranks call this method before the first call.
   void linkToParent(const Communicator& parent, std::string name);
+  // Sets the priority of the calls among the communicators of this process, from 0 to PriorityBoard::kMaxPriority.
+  void setPriority(int priority) { state_.priority->set(priority); }
   // A CUDA stream stands at a failed call until releaseFailedStreams(): later work must not take the buffers for sums.
   void releaseFailedStreams() const;
   // Between beginGroup() and endGroup(), CUDA streams wait for all calls at once (CudaBackend::beginGroup()).
@@ -130,6 +133,7 @@ class Communicator {
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;  // no rank has a CUDA device
     ServerEvents serverEvents;
+    const std::shared_ptr<CommPriority> priority = std::make_shared<CommPriority>();  // shared with children
   };
 
   const Env env_;

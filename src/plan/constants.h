@@ -22,6 +22,7 @@ inline constexpr size_t kMaxWindow          = 8;           // rounds; more bridg
 inline constexpr size_t kExchangeAhead      = 3;           // chunks of a call sent ahead of the sums (exchange path)
 inline constexpr size_t kExchangeSlots      = 4;           // chunks in flight on the exchange path; more need memory
 inline constexpr size_t kMinExchangeChunk   = 4U << 10;    // bytes; larger ones need more memory with many machines
+inline constexpr double kMinHoldSeconds     = 2e-3;        // s; larger values delay lower priorities when a peer is late
 // Small calls.
 inline constexpr double kMessageSeconds     = 5e-6;        // s; a larger value gives fewer and larger messages
 inline constexpr double kHopSeconds         = 15e-6;       // s; a larger value spends more bytes to save hops

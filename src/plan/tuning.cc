@@ -160,6 +160,13 @@ Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan) {
   return tuning;
 }
 
+double holdSeconds(const Tuning& tuning, const JobPlan& plan) {
+  if (tuning.costs.rate <= 0) return constants::kMinHoldSeconds;
+  const double round = static_cast<double>(machines(plan) * tuning.limits.targetChunkBytes) / tuning.costs.rate;
+  const double inFlight = 2 * static_cast<double>(constants::kMinWindow) * round + tuning.costs.singleOwner;
+  return std::max(constants::kMinHoldSeconds, 2 * inFlight);
+}
+
 Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCalls& run) {
   if (busiestTraffic(plan) == 0) return Tuning{plan.limits, {}};
   Prober prober(plan, run);

@@ -62,6 +62,7 @@ struct Functions {
   bpsResult_t (*commDescribe)(bpsComm_t, char*, size_t);
   bpsResult_t (*hostEventRecord)(bpsHostEvent_t*, bpsHostStream_t);
   bpsResult_t (*withEvent[2])(const bpsHostEvent_t*);
+  bpsResult_t (*commSetPriority)(bpsComm_t, int);
 };
 
 static const struct Functions kFunctions = {
@@ -92,6 +93,7 @@ static const struct Functions kFunctions = {
     bpsCommDescribe,
     bpsHostEventRecord,
     {bpsHostEventQuery, bpsHostEventSynchronize},
+    bpsCommSetPriority,
 };
 
 /* Runs an all-reduce on a single rank through NCCL's function names. Returns the number of the failed step, or 0. */

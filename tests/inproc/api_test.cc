@@ -95,6 +95,16 @@ TEST(Api, CommunicatorReportsRankAndCount) {
   EXPECT_EQ(bpsCommDescribe(ranks.comms[0], text, 10), bpsInvalidArgument);
 }
 
+TEST(Api, PrioritiesHaveARange) {
+  Ranks ranks(2);
+  for (const int priority : {BPS_MAX_PRIORITY, 0})
+    EXPECT_EQ(bpsCommSetPriority(ranks.comms[0], priority), bpsSuccess) << priority;
+  for (const int priority : {-1, BPS_MAX_PRIORITY + 1})
+    EXPECT_EQ(bpsCommSetPriority(ranks.comms[0], priority), bpsInvalidArgument) << priority;
+  EXPECT_STREQ(bpsGetLastError(nullptr), "bpsCommSetPriority: priority is 8, expected 0 to 7");
+  EXPECT_EQ(bpsCommSetPriority(nullptr, 0), bpsInvalidArgument);
+}
+
 TEST(Api, CompletesManyCallsOnSeveralStreamsAndCommunicators) {
   Ranks one(2), two(2);
   one.run([&](int r, bpsComm_t comm, bpsHostStream_t) {

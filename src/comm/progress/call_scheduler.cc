@@ -17,13 +17,16 @@ std::chrono::milliseconds departedTimeout(const Roster& roster) {
 
 constexpr std::chrono::milliseconds kCheckInterval(500), kConnectionErrorInterval(20);
 constexpr std::chrono::microseconds kConnectInterval(1000);
+// How often a thread looks whether a withheld chunk may start.
+constexpr std::chrono::microseconds kWithheldInterval(500);
 // How often a thread looks whether a stream has reached a call or has copied: often after something has moved, and more
 // rarely while a stream is busy with other work.
 constexpr std::chrono::microseconds kMinStreamInterval(20), kMaxStreamInterval(200);
 
 }  // namespace
 
-Result<std::unique_ptr<CallScheduler>> CallScheduler::create(const Session& session, std::unique_ptr<DataPlane> plane) {
+Result<std::unique_ptr<CallScheduler>> CallScheduler::create(const Session& session, std::unique_ptr<DataPlane> plane,
+                                                             ChunkGate* gate) {
   net::Waiter waiter = BPS_TRY(net::Waiter::create(*session.bell));
   Status added;
   if (plane != nullptr)
@@ -31,20 +34,24 @@ Result<std::unique_ptr<CallScheduler>> CallScheduler::create(const Session& sess
       if (added.ok()) added = waiter.add(comm);
     });
   BPS_TRY(std::move(added));
-  return std::unique_ptr<CallScheduler>(new CallScheduler(session, std::move(plane), std::move(waiter)));
+  return std::unique_ptr<CallScheduler>(new CallScheduler(session, std::move(plane), gate, std::move(waiter)));
 }
 
-CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter)
+CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, ChunkGate* gate,
+                             net::Waiter waiter)
     : session_(session),
       plane_(std::move(plane)),
+      gate_(gate),
       waiter_(std::move(waiter)),
       solo_(staged() != nullptr ? static_cast<ChunkBuffers&>(*staged()) : userBuffers_),
       broken_{std::vector<bool>(session.control.roster().members()), {}, 0},
-      servers_(session.serverEvents, session.control, session.plan.depth, *session.cutter, plane_.get(), waiter_),
-      streamInterval_(kMinStreamInterval) {}
+      servers_(session.serverEvents, session.control, session.plan.depth, *session.cutter, plane_.get(), waiter_) {
+  waits_.streamInterval = kMinStreamInterval;
+}
 
 Result<bool> CallScheduler::step() {
   bool moved = false;
+  if (gate_ != nullptr) gate_->beginStep();
   BPS_TRY(handleServerEvents());
   moved = BPS_TRY(servers_.step(counts_.begun));
   // Admits calls in call order, which is the same on every rank. A call that waits for its stream
@@ -68,11 +75,12 @@ Result<bool> CallScheduler::step() {
   }
   if (!solo_.idle()) moved = BPS_TRY(solo_.step(solo_.oldestRound())) || moved;
   moved = retire() || moved;
+  if (gate_ != nullptr && gate_->mayHold()) gate_->endStep(moved, !active_.empty() || !plane_->drained());
   if (!moved) {
     if (waits_.watchdog.takeDumpSignal()) waits_.watchdog.dump(callsInFlight());
     return false;
   }
-  streamInterval_ = kMinStreamInterval;
+  waits_.streamInterval = kMinStreamInterval;
   waiter_.noteProgress();
   waits_.watchdog.noteProgress();
   waits_.departedDeadline = Deadline::never();
@@ -91,14 +99,16 @@ void CallScheduler::disarm() {
 
 std::chrono::microseconds CallScheduler::maxSleep() {
   if (awaitsStream()) {
-    return std::exchange(streamInterval_, std::min(2 * streamInterval_, kMaxStreamInterval));
+    return std::exchange(waits_.streamInterval, std::min(2 * waits_.streamInterval, kMaxStreamInterval));
   }
   if (servers_.connecting()) return kConnectInterval;
-  return waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
+  const auto most = waiter_.maxSleep(broken_.firstError.empty() ? kCheckInterval : kConnectionErrorInterval);
+  return withheld() ? std::min(most, kWithheldInterval) : most;
 }
 
 bool CallScheduler::needsPolling() const {
-  return awaitsStream() || servers_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty();
+  return awaitsStream() || servers_.connecting() || waiter_.hasPolledComms() || !broken_.firstError.empty() ||
+         withheld();
 }
 
 CallsInFlight CallScheduler::callsInFlight() const {
@@ -118,6 +128,7 @@ void CallScheduler::close() {
   if (plane_ != nullptr)
     logInfo(Subsystem::kNet, "sent {} messages for {} calls", plane_->messagesSent() - counts_.messagesBefore,
             counts_.completed - counts_.completedBefore);
+  if (gate_ != nullptr) gate_->end();
   waiter_.clear();
   plane_.reset();
 }

@@ -13,6 +13,7 @@
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/lanes/single_rank_lane.h"
 #include "src/comm/local/local_reducer.h"
+#include "src/comm/priority/chunk_gate.h"
 #include "src/comm/progress/progress_work.h"
 #include "src/comm/progress/session.h"
 #include "src/comm/servers/server_membership.h"
@@ -24,9 +25,10 @@ namespace bps {
 
 class CallScheduler final : public ProgressWork {
  public:
-  // `plane` is null if this rank does not use the network. The session must exist until end() of
-  // the engine has returned.
-  static Result<std::unique_ptr<CallScheduler>> create(const Session& session, std::unique_ptr<DataPlane> plane);
+  // `plane` is null if this rank does not use the network. `gate` has the buffers of the plane; it may be null if the
+  // communicator has no priority. The session and the gate must exist until end() of the engine has returned.
+  static Result<std::unique_ptr<CallScheduler>> create(const Session& session, std::unique_ptr<DataPlane> plane,
+                                                       ChunkGate* gate);
 
   void add(std::unique_ptr<Collective> call) override { queued_.push_back(std::move(call)); }
   Result<bool> step() override;
@@ -50,13 +52,15 @@ class CallScheduler final : public ProgressWork {
   void failAll(const Status& failure) override;
 
  private:
-  CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, net::Waiter waiter);
+  CallScheduler(const Session& session, std::unique_ptr<DataPlane> plane, ChunkGate* gate, net::Waiter waiter);
   StagedBuffers* staged() const { return session_.staged(); }  // null if all buffers are in host memory
   bool copying() const { return staged() != nullptr && staged()->copying(); }
   bool awaitsStream() const { return staged() != nullptr && staged()->awaitsStream(); }
   Status failIfWaitingForDeparted();
   Status handleServerEvents();
   bool mayBeginCall() const;
+  // True if a chunk waits for the calls of a communicator with a higher priority.
+  bool withheld() const { return gate_ != nullptr && gate_->withholds(); }
   void reportWait();
   CallsInFlight callsInFlight() const;
   Status admit(std::unique_ptr<Collective> call);
@@ -75,6 +79,7 @@ class CallScheduler final : public ProgressWork {
     Deadline departedDeadline = Deadline::never();  // when the wait for a rank that has left becomes a failure
     bool reported = false;                          // the heartbeats report a wait
     CallWatchdog watchdog;
+    std::chrono::microseconds streamInterval{};  // until the next look at the streams
   };
   struct Counts {
     uint64_t begun = 0, completed = 0;  // calls
@@ -84,6 +89,7 @@ class CallScheduler final : public ProgressWork {
 
   const Session& session_;
   std::unique_ptr<DataPlane> plane_;
+  ChunkGate* const gate_;
   net::Waiter waiter_;  // watches the connections of the data plane
   UserBuffers userBuffers_;
   SingleRankLane solo_;
@@ -92,7 +98,6 @@ class CallScheduler final : public ProgressWork {
   Waits waits_;
   ServerMembership servers_;
   Counts counts_;
-  std::chrono::microseconds streamInterval_;  // until the next look at the streams
 };
 
 }  // namespace bps

@@ -42,7 +42,7 @@ Status ProgressThread::run(Deadline deadline) {
 
 Status ProgressThread::prepare(Deadline deadline) {
   auto plane = BPS_TRY(connectDataPlane(deadline));
-  auto scheduler = BPS_TRY(CallScheduler::create(*session_, std::move(plane)));
+  auto scheduler = BPS_TRY(CallScheduler::create(*session_, std::move(plane), gate_ ? &*gate_ : nullptr));
   handleDumpSignal(session_->env.dumpSignal);
   engine_ = BPS_TRY(ProgressEngine::create(std::move(scheduler), session_->bell, session_->failure.firstError()));
   return {};
@@ -59,9 +59,10 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
       BPS_TRY(session_->control.exchange(std::vector<Blob>(roster.endpoints()), deadline));
     return std::unique_ptr<DataPlane>();
   }
-  auto plane = BPS_TRY(DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic,
-                                           session_->plugin, machineBuffers(), deadline, [this] { return cancelled(); },
-                                           localRank == session_->rails.mainRail()}));
+  gate_.emplace(machineBuffers(), session_->priority, ChunkGate::longestPause(roster.waitReportTime()));
+  auto plane = BPS_TRY(
+      DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic, session_->plugin, *gate_,
+                          deadline, [this] { return cancelled(); }, localRank == session_->rails.mainRail()}));
   transport_ = plane->transport();
   if (whyNoGpuDirect_.empty()) whyNoGpuDirect_ = plane->whyNoGpuDirect();
   if (whyNoGpuDirect_.empty() && roster.settings.checksum)

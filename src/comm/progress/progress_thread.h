@@ -7,9 +7,11 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "src/comm/priority/chunk_gate.h"
 #include "src/comm/progress/progress_engine.h"
 #include "src/comm/progress/session.h"
 
@@ -41,6 +43,7 @@ class ProgressThread {
 
   const std::unique_ptr<const Session> session_;
   UserBuffers userBuffers_;
+  std::optional<ChunkGate> gate_;  // of the data plane; empty if there is none
   std::atomic<bool> stop_{false};  // set by the destructor in order to stop the thread
   // The next three members are written before started_ is set.
   std::shared_ptr<ProgressEngine> engine_;

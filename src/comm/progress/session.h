@@ -11,6 +11,7 @@
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/lanes/data_plane.h"
 #include "src/comm/local/local_reducer.h"
+#include "src/comm/priority/comm_priority.h"
 #include "src/comm/servers/call_cutter.h"
 #include "src/comm/servers/server_events.h"
 #include "src/control/control_plane.h"
@@ -28,6 +29,7 @@ struct SessionBase {
   ServerEvents& serverEvents;
   std::shared_ptr<Doorbell> bell;  // wakes the progress thread
   CudaBackend* cuda;               // null if all buffers are in host memory
+  const CommPriority& priority;
 };
 
 struct Session : SessionBase {

@@ -54,6 +54,23 @@ struct FakeNetwork {
   }
 };
 
+// Twice the chunks in flight, at least, and never so long that a late peer delays other calls noticeably.
+TEST(Tuning, TheHoldTimeCoversTheChunksInFlightAtEveryRate) {
+  for (const size_t servers : {0UL, 2UL, 4UL})
+    for (const double rate : {1.25e6, 12.5e6, 25e6, 125e6, 1.25e9, 12.5e9}) {
+      const JobPlan plan = planOf(4, servers);
+      for (const double latency : {20e-6, 20e-3}) {
+        NetworkCosts costs = costsAt(rate);
+        costs.singleOwner = latency;
+        const Tuning tuning = tuningFor(costs, plan);
+        const double round = 4 * static_cast<double>(tuning.limits.targetChunkBytes) / rate;
+        EXPECT_GE(holdSeconds(tuning, plan), std::max(2e-3, 2 * (2 * round + latency))) << rate;
+        EXPECT_LE(holdSeconds(tuning, plan), 2e-3 + 8 * round + 2 * latency) << rate;
+      }
+    }
+  EXPECT_EQ(holdSeconds({}, planOf(1, 0)), 2e-3) << "there is no network";
+}
+
 TEST(Tuning, ChunksOfAllMachinesTakeAFixedNicTime) {
   const JobPlan plan = planOf(4, 2);
   EXPECT_EQ(chunkFor(1e5, plan), 12U << 10) << "the least";

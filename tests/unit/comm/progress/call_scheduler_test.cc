@@ -38,7 +38,7 @@ class CallSchedulerTest : public testing::Test {
   void join(uint32_t ranks) {
     cluster_.emplace(ranks, localEnv(kTimeout), [](uint32_t) { return "one"; });
     cluster_->expectJoined();
-    session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, serverEvents_, bell_, nullptr});
+    session_.emplace(SessionBase{env_, cluster_->plane(ranks - 1), failure_, serverEvents_, bell_, nullptr, priority_});
     session_->plan = std::move(JobPlan::make(session_->control.roster())).value();
     session_->cutter = std::make_unique<CallCutter>(session_->control.roster(), session_->plan);
   }
@@ -64,7 +64,7 @@ class CallSchedulerTest : public testing::Test {
     while (!session_->control.hasLeft(0) && !deadline.passed()) std::this_thread::sleep_for(1ms);
     ASSERT_TRUE(session_->control.hasLeft(0));
   }
-  void create() { scheduler_ = std::move(CallScheduler::create(*session_, nullptr)).value(); }
+  void create() { scheduler_ = std::move(CallScheduler::create(*session_, nullptr, nullptr)).value(); }
   Call& add(float value, bool started = true) {
     Call& call = *calls_.emplace_back(std::make_unique<Call>());
     std::fill(call.send.begin(), call.send.end(), value);
@@ -91,6 +91,7 @@ class CallSchedulerTest : public testing::Test {
   std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
   CommunicatorFailure failure_{bell_, nullptr};
   ServerEvents serverEvents_;
+  CommPriority priority_;
   std::optional<Cluster> cluster_;
   std::optional<Session> session_;
   std::vector<std::unique_ptr<Call>> calls_;
