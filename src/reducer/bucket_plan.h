@@ -36,6 +36,7 @@ struct Bucket {
   size_t bytes = 0;
   std::vector<size_t> parameters;
   std::vector<size_t> offsets;  // in bytes, one for each of `parameters`
+  bool operator==(const Bucket&) const = default;
 };
 
 // `order` is a permutation of the parameters: the order in which their gradients become ready.
