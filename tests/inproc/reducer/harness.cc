@@ -33,6 +33,10 @@ std::vector<bpsComm_t> startComm(const JobShape& shape) {
     EXPECT_EQ(bpsCommInitRank(&comms[rank], static_cast<int>(shape.ranks), id, static_cast<int>(rank)), bpsSuccess);
   }
   EXPECT_EQ(bpsGroupEnd(), bpsSuccess) << bpsGetLastError(nullptr);
+  char text[4096];
+  EXPECT_EQ(bpsCommDescribe(comms[0], text, sizeof text), bpsSuccess);
+  EXPECT_NE(std::strstr(text, ("\"servers\":" + std::to_string(shape.servers)).c_str()), nullptr) << text;
+  EXPECT_NE(std::strstr(text, ("\"machines\":" + std::to_string(shape.ranks / shape.perMachine)).c_str()), nullptr);
   return comms;
 }
 
