@@ -15,9 +15,8 @@ Status fromApi(bpsResult_t result) {
 Result<std::unique_ptr<CallQueue>> CallQueue::create(bpsComm_t comm, Ended ended) {
   std::unique_ptr<CallQueue> made(new CallQueue(comm, std::move(ended)));
   BPS_TRY(fromApi(bpsHostStreamCreate(&made->stream_)));
-  BPS_TRY(guarded([&] {
-    made->thread_ = std::thread([queue = made.get()] { (void)guarded([&] { queue->waitForCalls(); }); });
-  }));
+  BPS_TRY(guarded(
+      [&] { made->thread_ = std::thread([queue = made.get()] { (void)guarded([&] { queue->waitForCalls(); }); }); }));
   return made;
 }
 
@@ -49,8 +48,8 @@ void CallQueue::fail(const Status& why) {
 }
 
 Status CallQueue::launch(const BucketCall& call) {
-  BPS_TRY(fromApi(bpsAllReduce(call.data, call.data, call.count, static_cast<bpsDataType_t>(call.type), call.op, comm_,
-                               stream_)));
+  BPS_TRY(fromApi(
+      bpsAllReduce(call.data, call.data, call.count, static_cast<bpsDataType_t>(call.type), call.op, comm_, stream_)));
   Launched launched{call.number, {}};
   BPS_TRY(fromApi(bpsHostEventRecord(&launched.event, stream_)));
   {

@@ -70,8 +70,7 @@ void Gradients::contribute(size_t parameter, void* gradient) {
 void Gradients::deliverUsed(size_t bucket) {
   if (views_) return;
   for (const size_t parameter : buckets_[bucket].parameters)
-    if (entries_[parameter].used)
-      copy(entries_[parameter].gradient, slot(parameter), parameters_[parameter].bytes());
+    if (entries_[parameter].used) copy(entries_[parameter].gradient, slot(parameter), parameters_[parameter].bytes());
 }
 
 void Gradients::deliverUnused(size_t bucket, const std::vector<uint8_t>& usedByAny) {

@@ -23,18 +23,9 @@
 #include "src/reducer/call_queue.h"
 #include "src/reducer/gradients.h"
 #include "src/reducer/iteration.h"
+#include "src/reducer/reducer_spec.h"
 
 namespace bps::reducer {
-
-struct ReducerSpec {
-  std::vector<Parameter> parameters;
-  std::vector<bpsComm_t> comms;  // of the queues, with that of the urgent buckets
-  BucketLimits limits;
-  bool views = false;
-  bool findUnused = true;
-  bool hasDevice = false;  // the communicators have a CUDA device
-  bpsRedOp_t op = bpsAvg;
-};
 
 class Reducer {
  public:

@@ -119,8 +119,8 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
   CondVar changed_;
   unsigned forks_ BPS_GUARDED_BY(mutex_) = forkGeneration();
   std::deque<std::shared_ptr<StreamEntry>> pending_ BPS_GUARDED_BY(mutex_);
-  uint64_t entered_ BPS_GUARDED_BY(mutex_) = 0;  // calls until now
-  Status unreported_ BPS_GUARDED_BY(mutex_);     // the first failure that no synchronize() has returned
+  uint64_t entered_ BPS_GUARDED_BY(mutex_) = 0;             // calls until now
+  Status unreported_ BPS_GUARDED_BY(mutex_);                // the first failure that no synchronize() has returned
   uint64_t unreportedPosition_ BPS_GUARDED_BY(mutex_) = 0;  // of the call that failed with unreported_
 };
 

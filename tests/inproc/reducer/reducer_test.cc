@@ -113,7 +113,8 @@ class Training {
         for (size_t i = thread; i < order.size(); i += 3) {
           const bool used = uses(iteration, reducer_.rank(), order[i]);
           if (!used && !synchronize) continue;
-          EXPECT_EQ(used ? reducer_.ready(order[i]) : reducer_.unused(order[i]), bpsSuccess) << bpsGetLastError(nullptr);
+          EXPECT_EQ(used ? reducer_.ready(order[i]) : reducer_.unused(order[i]), bpsSuccess)
+              << bpsGetLastError(nullptr);
         }
       });
     for (std::thread& thread : threads) thread.join();
