@@ -65,7 +65,7 @@ endif
 sources = $(filter $(addsuffix /%,$(1)),$(ALL_SRCS))
 objects = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 
-API_SRCS       := $(call sources,src/api src/nccl)
+API_SRCS       := $(call sources,src/api src/nccl src/reducer)
 INTERPOSE_SRCS := $(call sources,src/interpose)
 SERVER_SRCS    := $(call sources,src/server)
 BASE_SRCS      := $(call sources,src/base)

@@ -156,6 +156,25 @@ bool bps::commHasCallsInFlight(bpsComm_t comm) {
   return reference.ok() && std::move(reference).value()->hasCallsInFlight();
 }
 
+Result<bool> bps::commHasDevice(bpsComm_t comm) { return BPS_TRY(readyCommunicator(comm))->device().has_value(); }
+
+Result<bool> bps::commHoldsDeviceMemory(bpsComm_t comm, const void* pointer) {
+  const HandleReference reference = BPS_TRY(readyCommunicator(comm));
+  AllReduceCall call;
+  call.send = call.recv = const_cast<void*>(pointer);
+  call.count = 1;
+  call.type = DataType::kUint8;
+  call.stream = HostStream::find(nullptr);
+  return reference->isOnDevice(call);
+}
+
+bool bps::groupIsOpen() { return Group::forThisThread().open(); }
+
+Result<std::unique_ptr<bps::CommReference>> bps::CommReference::acquire(bpsComm_t comm) {
+  const HandleReference reference = BPS_TRY(HandleReference::acquire(comm));
+  return std::make_unique<CommReference>(comm);
+}
+
 bps::CommReference::CommReference(bpsComm_t comm) : comm_(comm) { comm_->references.fetch_add(1); }
 
 bps::CommReference::~CommReference() { dropReference(*comm_); }

@@ -1,11 +1,13 @@
 // Functions that the public interface lacks, for callers inside bps (src/nccl, src/interpose). Any
 // thread may call these functions.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "bps/bps.h"
 #include "src/base/deadline.h"
 #include "src/base/process/fork_generation.h"
+#include "src/base/status.h"
 
 namespace bps {
 
@@ -30,12 +32,23 @@ bpsResult_t commFinalize(bpsComm_t comm);
 // See Communicator::failIfPeerLeft().
 bpsResult_t commFailIfPeerLeft(bpsComm_t comm, Deadline& until);
 
+// True if `pointer` is in memory of a CUDA device that the communicator would have to copy. Takes part in the rule that
+// one thread at a time may use a communicator.
+Result<bool> commHoldsDeviceMemory(bpsComm_t comm, const void* pointer);
+// True if the communicator has a CUDA device.
+Result<bool> commHasDevice(bpsComm_t comm);
+
+// True if the calling thread is between bpsGroupStart and bpsGroupEnd.
+bool groupIsOpen();
+
 // Prevents `comm` from being freed while this object exists, although another thread may end
 // `comm`. Use a CommReference if a caller reads `comm` under a mutex and releases the mutex before
 // the call. The call may block while CUDA has no room in a stream.
 class CommReference {
  public:
   explicit CommReference(bpsComm_t comm);
+  // Fails if `comm` is not a communicator of this process, or if it is being freed.
+  static Result<std::unique_ptr<CommReference>> acquire(bpsComm_t comm);
   ~CommReference();
   CommReference(const CommReference&) = delete;
   CommReference& operator=(const CommReference&) = delete;

@@ -1,6 +1,7 @@
 /* Uses every declaration of the public headers as C99 code. A change of a type, value or layout fails the test. */
 #include <bps/bps_ext.h>
 #include <bps/nccl_compat.h>
+#include <bps/reducer.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,16 @@ struct Functions {
   bpsResult_t (*hostEventRecord)(bpsHostEvent_t*, bpsHostStream_t);
   bpsResult_t (*withEvent[2])(const bpsHostEvent_t*);
   bpsResult_t (*commSetPriority)(bpsComm_t, int);
+  bpsResult_t (*reducerCreate)(bpsReducer_t*, size_t, const size_t*, const bpsDataType_t*, size_t, const bpsComm_t*,
+                               const bpsReducerConfig_t*);
+  bpsResult_t (*withReducer[2])(bpsReducer_t);
+  bpsResult_t (*reducerBegin)(bpsReducer_t, int, int*);
+  bpsResult_t (*reducerGradient)(bpsReducer_t, size_t, void**);
+  bpsResult_t (*withGradient[2])(bpsReducer_t, size_t, void*);
+  bpsResult_t (*reducerWait)(bpsReducer_t, size_t);
+  bpsResult_t (*reducerUsed)(bpsReducer_t, size_t, int*);
+  bpsResult_t (*reducerBucketOf)(bpsReducer_t, size_t, size_t*);
+  bpsResult_t (*reducerStats)(bpsReducer_t, bpsReducerBucket_t*, size_t*);
 };
 
 static const struct Functions kFunctions = {
@@ -94,7 +105,41 @@ static const struct Functions kFunctions = {
     bpsHostEventRecord,
     {bpsHostEventQuery, bpsHostEventSynchronize},
     bpsCommSetPriority,
+    bpsReducerCreate,
+    {bpsReducerFinish, bpsReducerDestroy},
+    bpsReducerBegin,
+    bpsReducerGradient,
+    {bpsReducerReady, bpsReducerUnused},
+    bpsReducerWait,
+    bpsReducerUsed,
+    bpsReducerBucketOf,
+    bpsReducerStats,
 };
+
+/* The configuration and the report of a reducer. */
+HOLDS(reducer_config, offsetof(bpsReducerConfig_t, bucketBytes) == 8 &&
+                          offsetof(bpsReducerConfig_t, firstBucketBytes) == 16 &&
+                          offsetof(bpsReducerConfig_t, gradientsAreViews) == 24 &&
+                          offsetof(bpsReducerConfig_t, findUnusedParameters) == 28 &&
+                          offsetof(bpsReducerConfig_t, op) == 32 && offsetof(bpsReducerConfig_t, urgentComm) == 40 &&
+                          offsetof(bpsReducerConfig_t, urgentBytes) == 48 && sizeof(bpsReducerConfig_t) == 56);
+HOLDS(reducer_bucket, offsetof(bpsReducerBucket_t, communicator) == 16 &&
+                          offsetof(bpsReducerBucket_t, readySeconds) == 24 && sizeof(bpsReducerBucket_t) == 48);
+
+/* Averages one gradient on a single rank. Returns the number of the failed step, or 0. */
+static int reduceAlone(bpsComm_t comm) {
+  const bpsReducerConfig_t config = BPS_REDUCER_CONFIG_INITIALIZER;
+  const bpsDataType_t type = bpsFloat32;
+  const size_t count = 2;
+  float gradient[2] = {1.5F, -2.0F};
+  bpsReducer_t reducer = NULL;
+  if (config.size != sizeof config || config.bucketBytes != 26214400 || config.firstBucketBytes != 1048576) return 11;
+  if (bpsReducerCreate(&reducer, 1, &count, &type, 1, &comm, &config) != bpsSuccess) return 12;
+  if (bpsReducerBegin(reducer, 1, NULL) != bpsSuccess) return 13;
+  if (bpsReducerReady(reducer, 0, gradient) != bpsSuccess) return 14;
+  if (bpsReducerFinish(reducer) != bpsSuccess || gradient[1] != -2.0F) return 15;
+  return bpsReducerDestroy(reducer) == bpsSuccess ? 0 : 16;
+}
 
 /* Runs an all-reduce on a single rank through NCCL's function names. Returns the number of the failed step, or 0. */
 static int sumAlone(void) {
@@ -105,7 +150,8 @@ static int sumAlone(void) {
   if (ncclCommInitAll(&comm, 1, NULL) != ncclSuccess) return 2;
   if (ncclAllReduce(values, values, 3, ncclFloat32, ncclSum, comm, NULL) != ncclSuccess) return 3;
   if (bpsHostStreamSynchronize(NULL) != bpsSuccess || values[2] != 3.25F) return 4;
-  return ncclCommDestroy(comm) == ncclSuccess ? 0 : 5;
+  const int failed = reduceAlone(comm);
+  return ncclCommDestroy(comm) == ncclSuccess ? failed : 5;
 }
 
 int main(void) {

@@ -8,7 +8,7 @@ build=${1:-build}
 bad=0
 
 exported() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | sort; }
-declared() { cat include/bps/bps.h include/bps/bps_ext.h | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '(' | sort; }
+declared() { cat include/bps/bps.h include/bps/bps_ext.h include/bps/reducer.h | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '(' | sort; }
 
 command -v nm >/dev/null || skip "no nm"
 ls "$build"/lib/*.so >/dev/null 2>&1 || skip "no library in $build/lib"

@@ -12,8 +12,10 @@ import json
 import torch
 import torch.distributed as dist
 
+from .reducer import Reducer
+
 __version__ = "0.1.0"
-__all__ = ["describe"]
+__all__ = ["Reducer", "describe"]
 
 
 def _extension():

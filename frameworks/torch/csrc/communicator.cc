@@ -137,6 +137,14 @@ std::string Communicator::facts() {
   return text.c_str();
 }
 
+bpsComm_t Communicator::split() {
+  const std::lock_guard<std::mutex> lock(calls_);
+  connectLocked();
+  bpsComm_t made = nullptr;
+  check(bpsCommSplit(comm_, 0, options_.rank, &made, nullptr), "bpsCommSplit");
+  return made;
+}
+
 // ---- Calls ----------------------------------------------------------------------------------------------------------
 
 bpsRedOp_t Communicator::makeOp(const AllReduce& call, const at::Tensor& tensor) {

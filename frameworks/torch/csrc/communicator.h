@@ -48,6 +48,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Starts the communicator, unless it has started. Throws if ranks or servers are missing.
   void connect();
   c10::intrusive_ptr<BpsWork> allReduce(const AllReduce& call);
+  // Makes another communicator of the same ranks, for the caller to free. All ranks call it together, while no work is in
+  // flight.
+  bpsComm_t split();
+  // Throws if a function of bps has failed in this thread.
+  void check(bpsResult_t result, const char* what) const;
   // Leaves the other ranks and ends the threads. Waits for the works in flight. Call it before the last reference is
   // dropped.
   void shutdown();
@@ -77,7 +82,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void issueOnDevice(const AllReduce& call, BpsWork& work);
   void issue(const AllReduce& call, cudaStream_t stream);
   bpsRedOp_t makeOp(const AllReduce& call, const at::Tensor& tensor);
-  void check(bpsResult_t result, const char* what) const;
   std::string name() const;
   c10::intrusive_ptr<BpsWork> oldest();
   void endIfLate(BpsWork& work);

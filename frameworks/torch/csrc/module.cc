@@ -5,6 +5,7 @@
 #include <torch/version.h>
 
 #include "process_group.h"
+#include "reducer.h"
 
 namespace bps_torch {
 namespace {
@@ -23,6 +24,36 @@ BackendPtr create(const c10::intrusive_ptr<c10d::Store>& store, const BackendPtr
   return c10::make_intrusive<ProcessGroupBps>(std::move(options), gloo);
 }
 
+std::shared_ptr<TorchReducer> createReducer(const BackendPtr& backend, const std::vector<at::Tensor>& parameters,
+                                            const ReducerOptions& options) {
+  return std::make_shared<TorchReducer>(bpsGroup(backend).communicator(), parameters, options);
+}
+
+void defineReducer(pybind11::module_& module) {
+  namespace py = pybind11;
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  py::class_<bpsReducerBucket_t>(module, "Bucket", "What happened to one bucket; times in seconds since begin()")
+      .def_readonly("bytes", &bpsReducerBucket_t::bytes)
+      .def_readonly("parameters", &bpsReducerBucket_t::parameters)
+      .def_readonly("communicator", &bpsReducerBucket_t::communicator)
+      .def_readonly("ready", &bpsReducerBucket_t::readySeconds)
+      .def_readonly("launch", &bpsReducerBucket_t::launchSeconds)
+      .def_readonly("done", &bpsReducerBucket_t::doneSeconds);
+  py::class_<ReducerOptions>(module, "ReducerOptions")
+      .def(py::init<size_t, size_t, size_t, size_t>(), py::arg("bucket_bytes"), py::arg("first_bucket_bytes"),
+           py::arg("communicators"), py::arg("urgent_bytes"));
+  py::class_<TorchReducer, std::shared_ptr<TorchReducer>>(module, "Reducer")
+      .def(py::init(&createReducer), Unlocked())
+      .def("gradients", &TorchReducer::gradients)
+      .def("begin", &TorchReducer::begin, Unlocked())
+      .def("ready", &TorchReducer::ready, Unlocked())
+      .def("unused", &TorchReducer::unused, Unlocked())
+      .def("wait", &TorchReducer::wait, Unlocked())
+      .def("finish", &TorchReducer::finish, Unlocked())
+      .def("used", &TorchReducer::used)
+      .def("stats", &TorchReducer::stats);
+}
+
 }  // namespace
 }  // namespace bps_torch
 
@@ -32,9 +63,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.attr("torch_version") = TORCH_VERSION;
   module.def("create", &create, py::arg("store"), py::arg("gloo"), py::arg("name"), py::arg("timeout"));
   module.def(
-      "connect", [](const BackendPtr& backend) { bpsGroup(backend).communicator().connect(); },
+      "connect", [](const BackendPtr& backend) { bpsGroup(backend).communicator()->connect(); },
       py::call_guard<py::gil_scoped_release>());
   module.def(
-      "describe", [](const BackendPtr& backend) { return bpsGroup(backend).communicator().facts(); },
+      "describe", [](const BackendPtr& backend) { return bpsGroup(backend).communicator()->facts(); },
       py::call_guard<py::gil_scoped_release>());
+  defineReducer(module);
 }

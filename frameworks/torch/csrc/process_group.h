@@ -20,7 +20,7 @@ class ProcessGroupBps final : public c10d::Backend {
   ProcessGroupBps(GroupOptions options, c10::intrusive_ptr<c10d::Backend> gloo);
   ~ProcessGroupBps() override;
 
-  Communicator& communicator() { return *communicator_; }
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
   const std::string getBackendName() const override { return "bps"; }
   c10::intrusive_ptr<Options> getBackendOptions() override;
 
