@@ -1,0 +1,142 @@
+"""One rank of ddp_bench: trains with DistributedDataParallel and writes its times. Usage: rank.py CONFIG.json
+
+The order of one round is: a step as in training, the same step without communication, and the all-reduces of the step
+alone. All three see the same disturbances by other programs. Ranks start each of them together.
+"""
+import contextlib
+import hashlib
+import json
+import os
+import resource
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import models
+
+LEARNING_RATE = 0.01
+
+
+class Alternate:
+    """A communication hook that gives DDP's buckets to several process groups in turn."""
+
+    def __init__(self, groups):
+        self.groups = groups
+        self.next = 0
+
+    def __call__(self, _, bucket):
+        group = self.group()
+        buffer = bucket.buffer().div_(dist.get_world_size())
+        return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(lambda done: done.value()[0])
+
+    def group(self):
+        self.next = (self.next + 1) % len(self.groups)
+        return self.groups[self.next]
+
+
+class Case:
+    """One model with one setting of DDP."""
+
+    def __init__(self, config, case, groups):
+        self.config = config
+        self.accumulate = case["accumulate"]
+        network, self.shape = models.make(config["model"], config["megabytes"])
+        self.parameters = list(network.parameters())
+        self.groups = groups[:case["groups"] or 1]
+        self.ddp = DistributedDataParallel(network, bucket_cap_mb=case["bucket_mb"], broadcast_buffers=False)
+        if case["groups"] is not None:
+            self.ddp.register_comm_hook(None, Alternate(self.groups))
+        self.optimizer = torch.optim.SGD(self.parameters, lr=LEARNING_RATE)
+        self.buffers = []
+
+    def batches(self, round_):
+        seed = 1_000_000 * dist.get_rank() + 100 * round_
+        return [models.batch(self.shape, self.config["batch"], seed + i) for i in range(self.accumulate)]
+
+    def step(self, batches, communicate):
+        """One optimizer step: the gradients of all batches are summed, and DDP all-reduces them in the last one."""
+        total = 0.0
+        for index, (inputs, labels) in enumerate(batches):
+            last = communicate and index == len(batches) - 1
+            with contextlib.nullcontext() if last else self.ddp.no_sync():
+                loss = torch.nn.functional.cross_entropy(self.ddp(inputs), labels) / len(batches)
+                loss.backward()
+            total += loss.item()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return total
+
+    def compute(self, batches):
+        with torch.no_grad():
+            saved = [parameter.clone() for parameter in self.parameters]
+        seconds = timed(lambda: self.step(batches, False))
+        with torch.no_grad():
+            for parameter, before in zip(self.parameters, saved):
+                parameter.copy_(before)
+        return seconds
+
+    def make_buffers(self):
+        """As many buffers of the same sizes as DDP's buckets. DDP knows its buckets after the first steps."""
+        facts = self.ddp._get_ddp_logging_data()
+        sizes = facts.get("rebuilt_bucket_sizes") or facts["bucket_sizes"]
+        self.buffers = [torch.zeros(int(size) // 4) for size in str(sizes).split(",")]
+
+    def communicate(self):
+        works = [dist.all_reduce(buffer, group=self.groups[index % len(self.groups)], async_op=True)
+                 for index, buffer in enumerate(self.buffers)]
+        for work in works:
+            work.wait()
+
+    def run(self):
+        times = {"iteration": [], "compute": [], "communication": []}
+        losses = []
+        for round_ in range(self.config["warm_up"] + self.config["iters"]):
+            batches = self.batches(round_)
+            iteration = timed(lambda: losses.append(self.step(batches, True)))
+            compute = self.compute(batches)
+            if round_ == self.config["warm_up"] - 1:
+                self.make_buffers()
+            communication = timed(self.communicate)
+            if round_ >= self.config["warm_up"]:
+                for name, seconds in (("iteration", iteration), ("compute", compute), ("communication", communication)):
+                    times[name].append(seconds)
+        return {"times": times, "losses": losses, "sum": checksum(self.parameters),
+                "buckets": [4 * buffer.numel() for buffer in self.buffers],
+                "parameter_bytes": sum(4 * parameter.numel() for parameter in self.parameters)}
+
+
+def timed(work):
+    dist.barrier()
+    begin = time.monotonic()
+    work()
+    return time.monotonic() - begin
+
+
+def checksum(parameters):
+    digest = hashlib.sha256()
+    for parameter in parameters:
+        digest.update(parameter.detach().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        config = json.load(file)
+    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    dist.init_process_group(config["backend"])
+    groups = [dist.group.WORLD]
+    groups += [dist.new_group() for _ in range(max(case["groups"] or 1 for case in config["cases"]) - 1)]
+    results = [Case(config, case, groups).run() for case in config["cases"]]
+    dist.barrier()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    with open(os.path.join(config["folder"], f"rank{rank}.json"), "w") as file:
+        json.dump({"cases": results, "torch": torch.__version__, "peak_memory_bytes": memory}, file)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
