@@ -12,7 +12,7 @@ def head():
 def finish(row, base):
     """Adds the derived values. `base`: the row of Gloo for the same case, or None."""
     median = {name: statistics.median(seconds) for name, seconds in row["times"].items()}
-    exposed = statistics.median(a - b for a, b in zip(row["times"]["iteration"], row["times"]["compute"]))
+    exposed = median["iteration"] - median["compute"]
     row.update(median=median, least=min(row["times"]["iteration"]), most=max(row["times"]["iteration"]),
                exposed=exposed, hidden=1 - exposed / median["communication"])
     if row["backend"] == "gloo":
