@@ -1,5 +1,6 @@
 """The networks of ddp_bench, each with about the requested number of bytes of parameters and little to compute."""
 import math
+import time
 
 import torch
 from torch import nn
@@ -62,10 +63,41 @@ def vgg(megabytes):
 MODELS = {"resnet": resnet, "transformer": transformer, "vgg": vgg}
 
 
-def make(name, megabytes):
-    """The network, the same on every rank and in every run, and the shape of one input."""
+class Wait(torch.autograd.Function):
+    """Waits as long as an accelerator would compute. The backward pass takes twice as long as the forward pass."""
+
+    @staticmethod
+    def forward(context, values, seconds):
+        context.seconds = seconds
+        time.sleep(seconds)
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(context, gradients):
+        time.sleep(2 * context.seconds)
+        return gradients, None
+
+
+class Accelerated(nn.Module):
+    def __init__(self, layer, seconds):
+        super().__init__()
+        self.layer, self.seconds = layer, seconds
+
+    def forward(self, values):
+        return Wait.apply(self.layer(values), self.seconds)
+
+
+def make(name, megabytes, accelerator_seconds=0):
+    """The network, the same on every rank and in every run, and the shape of one input.
+
+    `accelerator_seconds`: additional time of a batch, divided equally among the layers that have parameters."""
     torch.manual_seed(1)
-    return MODELS[name](megabytes)
+    network, shape = MODELS[name](megabytes)
+    if accelerator_seconds:
+        large = [any(True for _ in layer.parameters()) for layer in network]
+        each = accelerator_seconds / 3 / sum(large)
+        network = nn.Sequential(*(Accelerated(layer, each) if has else layer for layer, has in zip(network, large)))
+    return network, shape
 
 
 def batch(shape, size, seed):

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 from cluster import options as cluster_options
-from cluster.options import Parser, check_written, counts, integer_between, rate
+from cluster.options import Parser, check_written, counts, integer_between, milliseconds, rate
 
 BACKENDS = ("gloo", "bps", "mpi")
 MODELS = {"resnet": 45, "transformer": 25, "vgg": 50}  # with the usual size in megabytes
@@ -68,6 +68,9 @@ def describe(parser):
         help=f"megabytes of parameters, about (default: {', '.join(f'{name} {size}' for name, size in MODELS.items())})")
     add("--batch", metavar="B", type=integer_between(2, 1024), default=2,
         help="samples per rank and batch; a larger batch means more computation (default 2)")
+    add("--accelerator", metavar="MS", type=milliseconds(0.1, 100000), default=0,
+        help="each batch takes so many milliseconds more, in which the CPU is idle: stands for an accelerator that computes "
+        "(default: none)")
     add("-n", dest="workers", metavar="N", type=integer_between(2, 16), help="worker machines, one rank each (default 4)")
     add("-k", dest="servers", metavar="LIST", type=counts, help="numbers of servers with bps: 0,2,4 (default)")
     add("-r", dest="rate", metavar="RATE", type=rate, default=200_000_000,

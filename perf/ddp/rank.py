@@ -43,8 +43,9 @@ class Case:
     def __init__(self, config, case, groups):
         self.config = config
         self.accumulate = case["accumulate"]
-        network, self.shape = models.make(config["model"], config["megabytes"])
+        network, self.shape = models.make(config["model"], config["megabytes"], config["accelerator_seconds"])
         self.parameters = list(network.parameters())
+        self.first = [parameter.detach().clone() for parameter in self.parameters]
         self.groups = groups[:case["groups"] or 1]
         self.ddp = DistributedDataParallel(network, bucket_cap_mb=case["bucket_mb"], broadcast_buffers=False)
         if case["groups"] is not None:
@@ -90,6 +91,16 @@ class Case:
         for work in works:
             work.wait()
 
+    def moves(self):
+        """For each tensor of parameters, how far training moved it: the length, and the part in a random direction."""
+        found = []
+        generator = torch.Generator().manual_seed(2)
+        for parameter, before in zip(self.parameters, self.first):
+            move = (parameter.detach().double() - before.double()).flatten()
+            direction = torch.randn(move.numel(), generator=generator, dtype=torch.double)
+            found.append((move.norm().item(), (move @ direction).item()))
+        return found
+
     def run(self):
         times = {"iteration": [], "compute": [], "communication": []}
         losses = []
@@ -103,7 +114,7 @@ class Case:
             if round_ >= self.config["warm_up"]:
                 for name, seconds in (("iteration", iteration), ("compute", compute), ("communication", communication)):
                     times[name].append(seconds)
-        return {"times": times, "losses": losses, "sum": checksum(self.parameters),
+        return {"times": times, "losses": losses, "sum": checksum(self.parameters), "moves": self.moves(),
                 "buckets": [4 * buffer.numel() for buffer in self.buffers],
                 "parameter_bytes": sum(4 * parameter.numel() for parameter in self.parameters)}
 

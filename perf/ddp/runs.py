@@ -9,6 +9,7 @@ from cluster.processes import Failure
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MASTER_PORT = 29500
+MOVE_TOLERANCE = 0.01  # rounding makes differences because one step changes a parameter by little; an error makes more
 WARM_UP = 2  # DDP arranges its buckets after the first step
 TIMES = ("iteration", "compute", "communication")
 
@@ -37,7 +38,7 @@ def cases(options):
 
 def seconds_at_least(options):
     """A lower bound of the time of a launch on these links, for its time limit."""
-    step = 8 * options.megabytes * 1e6 / options.rate * 2
+    step = 8 * options.megabytes * 1e6 / options.rate * 2 + 2 * options.accelerator * max(options.accumulate)
     return step * 2 * (WARM_UP + options.iters + 1) * len(cases(options))
 
 
@@ -47,6 +48,7 @@ def run(job, python, backend, k):
     path = os.path.join(folder, "config.json")
     with open(path, "w") as file:
         json.dump({"backend": backend, "model": options.model, "megabytes": options.megabytes, "batch": options.batch,
+                   "accelerator_seconds": options.accelerator,
                    "iters": options.iters, "warm_up": WARM_UP, "cases": cases(options), "folder": folder}, file)
     outputs = [os.path.join(folder, f"rank{rank}.json") for rank in range(options.workers)]
     for output in outputs:
@@ -68,7 +70,7 @@ def merge(ranks, case):
     if len({rank["sum"] for rank in ranks}) != 1:
         raise Failure(f"{case}: the parameters of the ranks differ", "".join(f"    {rank['sum']}\n" for rank in ranks))
     losses = [statistics.fmean(losses) for losses in zip(*(rank["losses"] for rank in ranks))]
-    return {"case": case, "times": times, "losses": losses, "sum": ranks[0]["sum"], "buckets": ranks[0]["buckets"],
+    return {"case": case, "times": times, "losses": losses, "moves": ranks[0]["moves"], "sum": ranks[0]["sum"], "buckets": ranks[0]["buckets"],
             "parameter_bytes": ranks[0]["parameter_bytes"]}
 
 
@@ -77,9 +79,17 @@ def difference(losses, others):
     return max(abs(a - b) / max(abs(a), abs(b), 1e-9) for a, b in zip(losses, others))
 
 
+def deviation(moves, others):
+    """The greatest difference of two trainings' moves of a tensor, relative to its length. The part of a move in a random
+    direction of standard normal numbers is about as long as the move."""
+    return max(max(abs(a - b) for a, b in zip(move, other)) / max(move[0], other[0], 1e-30)
+               for move, other in zip(moves, others))
+
+
 def compare(results, tolerance):
-    """`results`: of one case with all backends. Returns the faults as text, and the greatest difference of losses."""
-    faults, greatest = [], 0.0
+    """`results`: of one case with all backends. Returns the faults as text, and the greatest difference of losses and of
+    the parameters' moves."""
+    faults, greatest, furthest = [], 0.0, 0.0
     first = results[0]
     for result in results:
         if any(loss != loss for loss in result["losses"]):
@@ -88,10 +98,15 @@ def compare(results, tolerance):
         greatest = max(greatest, apart)
         if not apart <= tolerance:
             faults.append(f"{name(result)}: its losses differ from those of {name(first)} by {apart:.2g} of their value")
+        apart = deviation(result["moves"], first["moves"])
+        furthest = max(furthest, apart)
+        if not apart <= MOVE_TOLERANCE:
+            faults.append(f"{name(result)}: it changed the parameters in another way than {name(first)}: {apart:.2g} of "
+                          "the change")
     ours = [result for result in results if result["backend"] == "bps"]
     faults += [f"{name(result)}: its parameters have other bits than those of {name(ours[0])}" for result in ours[1:]
                if result["sum"] != ours[0]["sum"]]
-    return faults, greatest
+    return faults, greatest, furthest
 
 
 def name(result):
