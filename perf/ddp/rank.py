@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import models
 
-LEARNING_RATE = 0.01
+LEARNING_RATE = 0.05
 
 
 class Alternate:
@@ -92,13 +92,13 @@ class Case:
             work.wait()
 
     def moves(self):
-        """For each tensor of parameters, how far training moved it: the length, and the part in a random direction."""
+        """For each tensor of parameters, its length, how far training moved it, and how far in a random direction."""
         found = []
         generator = torch.Generator().manual_seed(2)
         for parameter, before in zip(self.parameters, self.first):
             move = (parameter.detach().double() - before.double()).flatten()
             direction = torch.randn(move.numel(), generator=generator, dtype=torch.double)
-            found.append((move.norm().item(), (move @ direction).item()))
+            found.append((before.double().norm().item(), move.norm().item(), (move @ direction).item()))
         return found
 
     def run(self):
