@@ -5,6 +5,7 @@ alone. All three see the same disturbances by other programs. Ranks start each o
 """
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import resource
@@ -20,21 +21,10 @@ import models
 LEARNING_RATE = 0.05
 
 
-class Alternate:
-    """A communication hook that gives DDP's buckets to several process groups in turn."""
-
-    def __init__(self, groups):
-        self.groups = groups
-        self.next = 0
-
-    def __call__(self, _, bucket):
-        group = self.group()
-        buffer = bucket.buffer().div_(dist.get_world_size())
-        return dist.all_reduce(buffer, group=group, async_op=True).get_future().then(lambda done: done.value()[0])
-
-    def group(self):
-        self.next = (self.next + 1) % len(self.groups)
-        return self.groups[self.next]
+def alternate(groups, bucket):
+    """A communication hook that gives DDP's buckets to several process groups in turn. `groups`: an endless iterator."""
+    buffer = bucket.buffer().div_(dist.get_world_size())
+    return dist.all_reduce(buffer, group=next(groups), async_op=True).get_future().then(lambda done: done.value()[0])
 
 
 class Case:
@@ -49,7 +39,7 @@ class Case:
         self.groups = groups[:case["groups"] or 1]
         self.ddp = DistributedDataParallel(network, bucket_cap_mb=case["bucket_mb"], broadcast_buffers=False)
         if case["groups"] is not None:
-            self.ddp.register_comm_hook(None, Alternate(self.groups))
+            self.ddp.register_comm_hook(itertools.cycle(self.groups), alternate)
         self.optimizer = torch.optim.SGD(self.parameters, lr=LEARNING_RATE)
         self.buffers = []
 
