@@ -43,7 +43,7 @@ def transformer(megabytes):
     blocks = 8
     width = max(32, round(math.sqrt(megabytes * MEGABYTE / 4 / 12 / blocks) / 32) * 32)
     layers = [nn.Linear(WORD, width)]
-    layers += [nn.TransformerEncoderLayer(width, width // 32, 4 * width, dropout=0.0, batch_first=True)
+    layers += [nn.TransformerEncoderLayer(width, width // 32, 4 * width, dropout=0.0, activation="gelu", batch_first=True)
                for _ in range(blocks)]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(PATCHES * width, CLASSES)), (PATCHES, WORD)
 

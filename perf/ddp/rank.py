@@ -93,18 +93,19 @@ class Case:
 
     def run(self):
         times = {"iteration": [], "compute": [], "communication": []}
-        losses = []
+        losses, moves = [], []
         for round_ in range(self.config["warm_up"] + self.config["iters"]):
             batches = self.batches(round_)
             iteration = timed(lambda: losses.append(self.step(batches, True)))
             compute = self.compute(batches)
             if round_ == self.config["warm_up"] - 1:
                 self.make_buffers()
+                moves = self.moves()
             communication = timed(self.communicate)
             if round_ >= self.config["warm_up"]:
                 for name, seconds in (("iteration", iteration), ("compute", compute), ("communication", communication)):
                     times[name].append(seconds)
-        return {"times": times, "losses": losses, "sum": checksum(self.parameters), "moves": self.moves(),
+        return {"times": times, "losses": losses, "sum": checksum(self.parameters), "moves": moves,
                 "buckets": [4 * buffer.numel() for buffer in self.buffers],
                 "parameter_bytes": sum(4 * parameter.numel() for parameter in self.parameters)}
 

@@ -9,7 +9,7 @@ from cluster.processes import Failure
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MASTER_PORT = 29500
-MOVE_TOLERANCE = 0.01
+MOVE_TOLERANCE = 0.01  # after the warm-up; later a ReLU that rounding has switched can make large differences
 ROUNDING = 5e-5  # of the length of a tensor: some steps change its elements by some times 6e-8, and twice this is allowed
 WARM_UP = 2  # DDP arranges its buckets after the first step
 TIMES = ("iteration", "compute", "communication")
