@@ -71,8 +71,8 @@ def merge(ranks, case):
     if len({rank["sum"] for rank in ranks}) != 1:
         raise Failure(f"{case}: the parameters of the ranks differ", "".join(f"    {rank['sum']}\n" for rank in ranks))
     losses = [statistics.fmean(losses) for losses in zip(*(rank["losses"] for rank in ranks))]
-    return {"case": case, "times": times, "losses": losses, "moves": ranks[0]["moves"], "sum": ranks[0]["sum"], "buckets": ranks[0]["buckets"],
-            "parameter_bytes": ranks[0]["parameter_bytes"]}
+    return {"case": case, "times": times, "losses": losses, "moves": ranks[0]["moves"], "sum": ranks[0]["sum"],
+            "buckets": ranks[0]["buckets"], "parameter_bytes": ranks[0]["parameter_bytes"]}
 
 
 def difference(losses, others):
