@@ -61,9 +61,5 @@ def describe(group=None):
     return json.loads(_extension().describe(group._get_backend(torch.device("cpu"))))
 
 
-def _autoload():
-    """PyTorch calls this function when it is imported (entry point "torch.backends")."""
-
-
 if dist.is_available() and not hasattr(dist.Backend, "BPS"):
     dist.Backend.register_backend("bps", _create, extended_api=True, devices=["cpu", "cuda"])
