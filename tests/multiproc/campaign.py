@@ -19,7 +19,7 @@ import time
 
 TIMEOUT = 4  # BPS_TIMEOUT
 SERVER_TIMEOUT = 1
-RUN_SECONDS = 90
+HANG_SECONDS = 90  # without a new row of the table or a rank that ends; beside other work a whole run may take longer
 ERRORS = re.compile(r"rank \d+ \(|server 127\.")
 
 
@@ -219,13 +219,22 @@ def run(build, seed, outcomes, verbose):
         print(f"  seed {seed}: {', '.join(log)}: {outcome}", flush=True)
 
 
+def wait_for_ranks(job):
+    progress, since = None, time.monotonic()
+    while living := [rank for rank, process in enumerate(job.rank_processes) if process.poll() is None]:
+        before, progress = progress, (living, job.text("rank0.out"))
+        if progress != before:
+            since = time.monotonic()
+        if time.monotonic() > since + HANG_SECONDS:
+            for rank in living:
+                job.rank_processes[rank].send_signal(signal.SIGUSR1)  # logs the state of all calls
+            time.sleep(2)
+            raise Failed(f"rank {living[0]} hangs")
+        time.sleep(0.1)
+
+
 def judge(job, killed):
-    until = time.monotonic() + RUN_SECONDS
-    for rank, process in enumerate(job.rank_processes):
-        try:
-            process.wait(max(0.1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise Failed(f"rank {rank} hangs") from None
+    wait_for_ranks(job)
     living = [rank for rank in range(len(job.rank_processes)) if rank not in killed]
     codes = [job.rank_processes[rank].returncode for rank in living]
     if not any(codes):
