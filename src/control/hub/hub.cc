@@ -220,6 +220,7 @@ void Hub::finishOp(ControlOp kind) {
     else if (members_[participant].link) members_[participant].link->send(answer);
   }
   ops_->finish(kind);
+  if (kind == ControlOp::kRecovery) restartStalls();
   events_.answered(kind, std::move(own));
 }
 
@@ -273,12 +274,15 @@ Status Hub::checkStalls() {
   for (size_t member = 1; member < members_.size(); ++member)
     if (const Link* link = members_[member].link.get())
       stalls_->onHeartbeat(member, link->heartbeat(), link->heartbeats());
-  // Nothing moves during a recovery, nor while the ranks connect with each other after it.
-  if (lost_ > ops_->number(ControlOp::kRecovery))
-    stalls_->restart(Deadline::Clock::now() + milliseconds(roster_.settings.serverTimeoutMs));
+  if (lost_ > ops_->number(ControlOp::kRecovery)) restartStalls();
   const std::optional<StallDetector::Stall> stall = stalls_->check(Deadline::Clock::now());
   if (!stall) return {};
   return lose(mayLose(stall->member) ? stall->member : stall->awaited, stall->failure);
+}
+
+// Nothing moves during a recovery, nor while the ranks connect with each other after it.
+void Hub::restartStalls() {
+  stalls_->restart(Deadline::Clock::now() + milliseconds(roster_.settings.serverTimeoutMs));
 }
 
 Status Hub::withOwnPause(const Status& failure) const {

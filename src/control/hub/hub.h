@@ -132,6 +132,7 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   Status lose(size_t member, const Status& why);
   Status checkDeadlines();
   Status checkStalls();
+  void restartStalls();
   Status checkStart() const;
   void drainMembers(const PollSet& set);
   void broadcast(MessageType type, const Blob& payload, size_t except = 0);

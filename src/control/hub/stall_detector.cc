@@ -28,6 +28,16 @@ bool StallDetector::hasBegun(size_t member, uint64_t call) const {
                      [&](uint32_t rank) { return members_[rank].reported.callsStarted > call; });
 }
 
+// Returns the member whose wait holds up `member` in the call: the member itself, or a rank of its machine, because the
+// ranks of a machine wait for each other in every call. If nobody waits, returns the member itself.
+size_t StallDetector::heldUpBy(size_t member, uint64_t call) const {
+  const auto waits = [&](size_t other) { return isWaiting(other) && members_[other].reported.call <= call; };
+  if (waits(member) || member >= roster_.ranks.size()) return member;
+  const std::vector<uint32_t>& ranks = roster_.machines[roster_.ranks[member].machine].ranks;
+  const auto rank = std::find_if(ranks.begin(), ranks.end(), waits);
+  return rank == ranks.end() ? member : *rank;
+}
+
 // Follows the chain of waits: `member` waits for a second member, the second member may wait for a third, and so on. A
 // member's heartbeat reports the oldest call in which the member waits. So a member that waits in a later call than the
 // previous member has everything for the previous member's call, and the chain ends there.
@@ -38,10 +48,11 @@ bool StallDetector::isStalled(size_t member) const {
   for (size_t step = 0; step < members_.size(); ++step) {
     const Heartbeat& reported = members_[last].reported;
     if (!hasBegun(reported.waitsFor, reported.call)) return false;
-    if (reported.waitsFor == member) return true;
-    const bool waits = isWaiting(reported.waitsFor) && members_[reported.waitsFor].reported.call <= reported.call;
+    const size_t next = heldUpBy(reported.waitsFor, reported.call);
+    if (reported.waitsFor == member || next == member) return true;
+    const bool waits = isWaiting(next) && members_[next].reported.call <= reported.call;
     if (!waits) return last == member;
-    last = reported.waitsFor;
+    last = next;
   }
   return false;
 }

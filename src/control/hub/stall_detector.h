@@ -54,6 +54,7 @@ class StallDetector {
 
   bool isWaiting(size_t member) const;
   bool hasBegun(size_t member, uint64_t call) const;
+  size_t heldUpBy(size_t member, uint64_t call) const;
   bool isStalled(size_t member) const;
   void noteHeartbeats(TimePoint now);
   std::chrono::milliseconds stallTime(size_t member, size_t awaited) const;

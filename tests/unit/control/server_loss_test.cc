@@ -65,6 +65,20 @@ TEST_F(ServerLossTest, IfAServerSuspectsARankTheServerIsLost) {
   cluster_.leave();
 }
 
+// Nothing has moved before the recovery, so the time before it tells nothing about the other servers.
+TEST_F(ServerLossTest, AWaitBeginsAnewAfterARecovery) {
+  for (size_t r = 0; r < cluster_.size(); ++r) cluster_.plane(r).reportCallsStarted(8);
+  cluster_.plane(0).reportWait({7, static_cast<uint32_t>(memberOf(1))});
+  servers_[0].reset();
+  lost({0});
+  expectRecovers();
+  const auto waitTime = 2 * cluster_.plane(0).roster().waitReportTime();
+  EXPECT_EQ(cluster_[0].failures.waitForLosses(2, std::chrono::duration<double>(waitTime).count()).size(), 1U);
+  EXPECT_NE(lost({0, 1}).find("cannot reach each other"), std::string::npos);
+  expectRecovers();
+  cluster_.leave();
+}
+
 TEST_F(ServerLossTest, ARankThatHasLeftTakesPartWithAnEmptyItem) {
   cluster_.plane(2).leave(soon());
   servers_[0].reset();

@@ -2,6 +2,8 @@
 // see data_plane_test.cc.
 #include "src/comm/servers/server_change.h"
 
+#include <latch>
+
 #include "tests/unit/control/fake_hub.h"
 
 namespace bps::test {
@@ -16,7 +18,9 @@ class ServerChangeTest : public testing::Test {
 
   // Runs `body` on a rank whose first server is present and whose second one is absent.
   void run(const std::function<void()>& body) {
+    std::latch sent(1);  // the rank's thread, which runs the body, and this one use the same socket
     hub_.body = [&](ControlPlane& control) -> Status {
+      sent.wait();
       cutter_.emplace(control.roster(), std::move(JobPlan::make(control.roster())).value());
       waiter_.emplace(std::move(net::Waiter::create(*bell_)).value());
       change_.emplace(control, *cutter_, nullptr, *waiter_);
@@ -26,6 +30,7 @@ class ServerChangeTest : public testing::Test {
     Roster roster = FakeHub::roster();
     roster.servers = {{"present:1", 0, true}, {"absent:1", 0, false}};
     hub_.send(MessageType::kRoster, encode(roster));
+    sent.count_down();
     EXPECT_EQ(hub_.outcome(), "end of the test");
   }
   // Cuts calls until there are `calls` of them. Returns false if a call had to wait and the communicator then failed.
@@ -55,8 +60,7 @@ class ServerChangeTest : public testing::Test {
     return change_->handle(event).message();
   }
   void expectReply(Reply kind, uint64_t limit = 0) {
-    Frame frame = hub_.next();
-    while (frame.header.type == MessageType::kHeartbeat) frame = hub_.next();
+    const Frame frame = hub_.next();
     Result<ServerReply> decoded = decode<ServerReply>(frame.payload);
     ASSERT_TRUE(decoded.ok()) << decoded.error().message();
     const ServerReply reply = std::move(decoded).value();

@@ -103,6 +103,26 @@ TEST_F(StallDetectorTest, OnlyTheEndOfAWaitChainIsNamed) {
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700"), std::string::npos) << text;
 }
 
+// Ranks 2 and 3 share a machine, and each drives a rail. Rank 3 gets no answer, so rank 2 gets nothing to send to rank 0.
+TEST_F(StallDetectorTest, ARankThatWaitsForARankOfItsMachineIsNotBlamed) {
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
+  heartbeat(0, 8, 7, 2);
+  heartbeat(3, 8, 7, kServer);
+  std::string text = found(12);
+  EXPECT_NE(text.find("rank 3 (host, pid 3) and server cpu1:7700"), std::string::npos) << text;
+  heartbeat(kServer, 0, 7, 2);  // the server also waits, because rank 2 has nothing to send
+  text = found(12);
+  EXPECT_NE(text.find("rank 3 (host, pid 3) and server cpu1:7700"), std::string::npos) << text;
+}
+
+TEST_F(StallDetectorTest, TheWaitOfARankOfTheMachineInALaterCallDoesNotMatter) {
+  for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 9);
+  heartbeat(0, 9, 7, 2);
+  heartbeat(3, 9, 8, kServer);
+  const std::string text = found(12);
+  EXPECT_NE(text.find("rank 0 (host, pid 0) and rank 2 (host, pid 2)"), std::string::npos) << text;
+}
+
 // Rank 0 has lost an answer of the server in call 7. The server and rank 1 have everything of call 7 and wait in call
 // 8, which rank 0 has not begun.
 TEST_F(StallDetectorTest, MissingAnswerIsFoundAlthoughItsSenderWaitsInALaterCall) {
