@@ -99,7 +99,8 @@ static void computeDeltas(const unsigned char* image) {
   for (int d = 0; d < DIGITS; ++d) deltas[LAYERS][d] = activations[LAYERS][d] - (d == image[PIXELS] ? 1.0F : 0.0F);
 }
 
-/* Computes the gradients of this rank's part of a batch, and returns the loss. Those of a layer are complete after its last image. */
+/* Computes the gradients of this rank's part of a batch, and returns the loss. Those of a layer are complete after its
+ * last image. */
 static float computeGradients(bpsReducer_t reducer, size_t first, int count) {
   float loss = 0;
   for (int p = 0; p < PARAMETERS; ++p) memset(gradients[p], 0, counts[p] * sizeof(float));
