@@ -80,7 +80,6 @@ Result<bool> Reducer::begin(bool synchronize) {
   Result<bool> moved = acquired.ok() ? applyOrder() : std::move(acquired);
   if (!moved.ok()) {
     fail(moved.error().clone());
-    for (const auto& queue : queues_) queue->release();
     return failure_.clone();
   }
   if (synchronize) iteration_.beginSynchronized(gradients_.buckets(), spec_.parameters.size(), furtherCalls());

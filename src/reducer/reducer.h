@@ -73,7 +73,10 @@ class Reducer {
   void callEnded(size_t number, Status outcome);
   void deliver(size_t number) BPS_REQUIRES(mutex_);
   bool arrived(size_t parameter) const BPS_REQUIRES(mutex_);
+  // Keeps the first failure, and ends all communicators.
   void fail(Status why) BPS_REQUIRES(mutex_);
+  // After a failure, no thread uses the communicators again. So the program may free them.
+  void releaseAfterFailure() BPS_REQUIRES(mutex_);
   void waitForChange() BPS_REQUIRES(mutex_);
 
   const ReducerSpec spec_;

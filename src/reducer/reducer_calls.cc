@@ -46,6 +46,7 @@ void Reducer::launchCalls() {
     fail(std::move(launched));
   }
   launching_ = false;
+  releaseAfterFailure();
   changed_.notifyAll();
 }
 
@@ -75,7 +76,13 @@ void Reducer::fail(Status why) {
   if (!failure_.ok()) return;
   failure_ = std::move(why);
   for (const auto& queue : queues_) queue->fail(failure_);
+  releaseAfterFailure();
   changed_.notifyAll();
+}
+
+void Reducer::releaseAfterFailure() {
+  if (failure_.ok() || launching_) return;
+  for (const auto& queue : queues_) queue->release();
 }
 
 }  // namespace bps::reducer

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <future>
 #include <thread>
 #include <utility>
 
@@ -108,6 +110,26 @@ TEST(ReducerFailure, ACommunicatorThatFailedBetweenIterationsIsReportedByBegin) 
     EXPECT_EQ(reducer.finish(), bpsSuccess);
     EXPECT_EQ(bpsReducerBegin(reducer.get(), 1, nullptr), bpsRemoteError);
     EXPECT_TRUE(lastErrorSays("rank 1"));
+  });
+}
+
+// Rank 0 does not call bpsReducerFinish after the failure.
+TEST(ReducerFailure, CommunicatorsMayBeFreedBeforeTheReducerAfterAFailure) {
+  ReducerJob job({2});
+  job.run([&](size_t rank) {
+    ReducerRank reducer(job, rank, floatModel({1000, 1000}), separateBuckets());
+    reducer.begin(true);
+    EXPECT_EQ(reducer.ready(1), bpsSuccess);
+    EXPECT_EQ(reducer.wait(1), bpsSuccess);
+    if (rank == 1) {
+      EXPECT_EQ(bpsCommRevoke(job.at(0, 1), 0), bpsSuccess);
+      return;
+    }
+    (void)reducer.ready(0);
+    EXPECT_EQ(reducer.wait(0), bpsRemoteError);
+    auto destroyed = std::async([&] { return bpsCommDestroy(std::exchange(job.at(0, 0), nullptr)); });
+    if (destroyed.wait_for(std::chrono::seconds(20)) != std::future_status::ready) std::abort();
+    EXPECT_EQ(destroyed.get(), bpsRemoteError);
   });
 }
 
