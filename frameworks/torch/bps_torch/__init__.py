@@ -7,6 +7,8 @@ All-reduces go to bps; all other collectives go to Gloo. PyTorch loads this pack
 "torch.backends"), so a script needs no import. The servers are in BPS_SERVERS, and their key is in BPS_KEY_FILE.
 """
 
+import atexit
+import functools
 import json
 
 import torch
@@ -18,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = ["Reducer", "describe"]
 
 
+@functools.cache
 def _extension():
     """Loads the C++ part. Only a process that uses bps loads it."""
     try:
@@ -33,6 +36,7 @@ def _extension():
             f"bps_torch was built for PyTorch {built}, but this is PyTorch {running}. Build it again: "
             "pip install --no-build-isolation --force-reinstall --no-deps frameworks/torch"
         )
+    atexit.register(_C.shutdown_all)  # for programs that do not call destroy_process_group()
     return _C
 
 
@@ -45,8 +49,8 @@ def _create(options, _backend_options=None):
     )
     backend = extension.create(dist.PrefixStore("bps", store), gloo, options.group_id, options.timeout)
     # The first group starts bps now, so that a wrong setting fails here. The others start bps when they first need it,
-    # because many groups never all-reduce.
-    if not dist.is_initialized():
+    # because many groups never all-reduce. With GPUs all groups do so, because the program may not have chosen its GPU yet.
+    if not dist.is_initialized() and not torch.cuda.is_available():
         extension.connect(backend)
     return backend
 
@@ -58,7 +62,12 @@ def describe(group=None):
     group has not all-reduced before.
     """
     group = group or dist.group.WORLD
-    return json.loads(_extension().describe(group._get_backend(torch.device("cpu"))))
+    return json.loads(_extension().describe(_backend_of(group)))
+
+
+def _backend_of(group):
+    backend = group._get_backend(torch.device("cpu"))
+    return getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL wraps backends
 
 
 if dist.is_available() and not hasattr(dist.Backend, "BPS"):

@@ -2,7 +2,6 @@
 
 import contextlib
 
-import torch
 import torch.distributed as dist
 
 
@@ -28,7 +27,7 @@ class Reducer:
     """
 
     def __init__(self, model, group=None, bucket_mb=25, first_bucket_mb=1, communicators=1, urgent_mb=0):
-        from . import _extension
+        from . import _backend_of, _extension
 
         extension = _extension()
         group = group or dist.group.WORLD
@@ -38,7 +37,7 @@ class Reducer:
             int(bucket_mb * (1 << 20)), int(first_bucket_mb * (1 << 20)), communicators, int(urgent_mb * (1 << 20))
         )
         self._reducer = extension.Reducer(
-            group._get_backend(torch.device("cpu")), [parameter.detach() for parameter in self._parameters], options
+            _backend_of(group), [parameter.detach() for parameter in self._parameters], options
         )
         self._open = False
         self._synchronize = True

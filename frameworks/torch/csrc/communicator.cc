@@ -4,36 +4,120 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "types.h"
 
 namespace bps_torch {
 namespace {
 
-constexpr std::chrono::milliseconds kDevicePoll{20};  // between two looks at calls on device memory
+using Lock = std::unique_lock<std::mutex>;
+using Guard = std::lock_guard<std::mutex>;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTimerInterval{1000}, kDeviceTimerInterval{20};
+constexpr milliseconds kFirstStorePoll{1}, kLastStorePoll{100};
+
+// All communicators of the process.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Communicator>> all;
+};
+
+Registry& registry() {
+  static auto* instance = new Registry;  // never freed, because threads may use it until the process ends
+  return *instance;
+}
 
 std::vector<uint8_t> bytesOf(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string rankKey(int rank) { return c10::str("bps/rank/", rank); }
-
 // The scalar of PREMUL_SUM as an element of the tensor.
 at::Tensor factorOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.is_floating_point(), "all_reduce: PREMUL_SUM needs a floating type, not ", tensor.scalar_type());
   const auto* premul = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(premul != nullptr, "all_reduce: PREMUL_SUM has no factor; make it by _make_nccl_premul_sum");
   if (premul->tensor_factor.defined()) return premul->tensor_factor.to(at::kCPU, tensor.scalar_type()).contiguous();
   return at::full({1}, premul->double_factor, at::TensorOptions().dtype(tensor.scalar_type()));
 }
 
+// Frees the operations that a call has made.
+class OpsOfCall {
+ public:
+  OpsOfCall(std::vector<bpsRedOp_t> ops, bpsComm_t comm) : ops_(std::move(ops)), comm_(comm) {}
+  ~OpsOfCall() {
+    for (const bpsRedOp_t op : ops_)
+      if (op >= bpsNumOps) bpsRedOpDestroy(op, comm_);
+  }
+  OpsOfCall(const OpsOfCall&) = delete;
+  OpsOfCall& operator=(const OpsOfCall&) = delete;
+  bpsRedOp_t operator[](size_t index) const { return ops_[index]; }
+
+ private:
+  const std::vector<bpsRedOp_t> ops_;
+  const bpsComm_t comm_;
+};
+
 }  // namespace
 
+std::shared_ptr<Communicator> Communicator::create(GroupOptions options) {
+  std::shared_ptr<Communicator> made(new Communicator(std::move(options)));
+  const Guard lock(registry().mutex);
+  std::erase_if(registry().all, [](const auto& communicator) { return communicator.expired(); });
+  registry().all.push_back(made);
+  return made;
+}
+
+void Communicator::shutdownAll() {
+  std::vector<std::weak_ptr<Communicator>> all;
+  {
+    const Guard lock(registry().mutex);
+    all = registry().all;
+  }
+  for (const auto& each : all) {
+    const std::shared_ptr<Communicator> communicator = each.lock();
+    if (communicator == nullptr) continue;
+    communicator->dropSettled();
+    if (communicator->hasWorks()) communicator->revoke("the process ends");
+    communicator->shutdown();
+  }
+}
+
 Communicator::Communicator(GroupOptions options) : options_(std::move(options)), pid_(::getpid()) {}
+
+// ---- State and errors -----------------------------------------------------------------------------------------------
 
 std::string Communicator::name() const {
   return c10::str("bps, process group ", options_.name, ", rank ", options_.rank, " of ", options_.size);
 }
 
 std::string Communicator::describe(const BpsWork& work) const { return name() + ": " + work.describe(); }
+
+std::string Communicator::reason() const {
+  const Guard lock(state_);
+  return reason_;
+}
+
+bool Communicator::hasWorks() const {
+  const Guard lock(state_);
+  return !inFlight_.empty();
+}
+
+uint64_t Communicator::calls() const {
+  const Guard lock(state_);
+  return sequence_;
+}
+
+void Communicator::setTimeout(milliseconds timeout) {
+  const Guard lock(state_);
+  options_.timeout = timeout;
+}
+
+milliseconds Communicator::timeout() const {
+  const Guard lock(state_);
+  return options_.timeout;
+}
 
 void Communicator::check(bpsResult_t result, const char* what) const {
   if (result == bpsSuccess) return;
@@ -45,137 +129,159 @@ void Communicator::check(bpsResult_t result, const char* what) const {
 std::exception_ptr Communicator::errorOf(const BpsWork& work, bpsResult_t outcome) const {
   std::string detail;
   {
-    const std::lock_guard<std::mutex> lock(state_);
+    const Guard lock(state_);
     detail = reason_;
+    if (detail.empty() && comm_ != nullptr) detail = bpsGetLastError(comm_);
   }
-  if (detail.empty()) detail = bpsGetLastError(comm_);
   if (detail.empty()) detail = bpsGetErrorString(outcome);
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   return std::make_exception_ptr(c10::DistBackendError(here, describe(work) + ": " + detail));
 }
 
 bpsResult_t Communicator::asyncError() const {
+  const Guard lock(state_);
+  if (comm_ == nullptr) return bpsInvalidUsage;
   bpsResult_t state = bpsInvalidUsage;
   const bpsResult_t asked = bpsCommGetAsyncError(comm_, &state);
   return asked == bpsSuccess ? state : asked;
 }
 
-void Communicator::setTimeout(std::chrono::milliseconds timeout) {
-  const std::lock_guard<std::mutex> lock(state_);
-  options_.timeout = timeout;
-}
-
-std::chrono::milliseconds Communicator::timeout() const {
-  const std::lock_guard<std::mutex> lock(state_);
-  return options_.timeout;
+void Communicator::requireOwnProcess() const {
+  TORCH_CHECK(::getpid() == pid_, name(), ": a forked process cannot use the process group of its parent");
 }
 
 // ---- Start ----------------------------------------------------------------------------------------------------------
 
-// bps waits only BPS_TIMEOUT for the ranks, but a rank may load its data for minutes before its first call. So the ranks
-// wait for each other in the store first, as long as the group allows.
-void Communicator::waitForRanks() const {
-  c10d::Store& store = *options_.store;
-  store.set(rankKey(options_.rank), bytesOf("here"));
-  if (store.add("bps/arrived", 1) == options_.size) store.set("bps/all", bytesOf("here"));
-  try {
-    store.wait({"bps/all"}, timeout());
-  } catch (const std::exception& error) {
-    std::string missing;
-    for (int rank = 0; rank < options_.size; ++rank)
-      if (!store.check({rankKey(rank)})) missing += c10::str(missing.empty() ? "" : ", ", rank);
-    C10_THROW_ERROR(DistBackendError, c10::str(name(), ": these ranks have not started bps within ",
-                                               timeout().count() / 1000, " s: ", missing, " (", error.what(), ")"));
+// Polls the store, because a thread inside wait() would keep all other threads from the store, and could not be aborted.
+// `ranksUnder` is the prefix of the keys that the ranks set when they arrive.
+void Communicator::waitForKey(const std::string& key, const std::string& ranksUnder) const {
+  const auto deadline = BpsWork::Clock::now() + timeout();
+  for (milliseconds pause = kFirstStorePoll; !options_.store->check({key}); pause = std::min(2 * pause, kLastStorePoll)) {
+    if (const std::string why = reason(); !why.empty()) C10_THROW_ERROR(DistBackendError, name() + ": " + why);
+    if (BpsWork::Clock::now() > deadline) {
+      std::string missing;
+      for (int rank = 0; rank < options_.size; ++rank)
+        if (!options_.store->check({c10::str(ranksUnder, rank)})) missing += c10::str(missing.empty() ? "" : ", ", rank);
+      C10_THROW_ERROR(DistBackendError,
+                      c10::str(name(), ": cannot start within ", static_cast<double>(timeout().count()) / 1000, " s, ",
+                               missing.empty() ? "rank 0 has not set its address" : "missing ranks: " + missing));
+    }
+    std::this_thread::sleep_for(pause);
   }
 }
 
-// Rank 0 puts bps's id into the store, or the reason why there is none.
+// bps waits only BPS_TIMEOUT for the ranks, but a rank may load its data for minutes before its first call. So the ranks
+// wait for each other in the store first, as long as the group allows. Then rank 0 puts bps's id into the store, or the
+// reason why there is none. A store may outlive the group, so each start has keys of its own: the ranks count themselves.
 bpsUniqueId Communicator::meet() const {
-  waitForRanks();
-  bpsUniqueId id{};
   c10d::Store& store = *options_.store;
+  const int64_t arrived = store.add("arrived", 1);
+  const std::string start = c10::str("start", (arrived - 1) / options_.size, "/");
+  store.set(c10::str(start, "rank/", options_.rank), bytesOf("here"));
+  if (arrived % options_.size == 0) store.set(start + "all", bytesOf("here"));
+  waitForKey(start + "all", start + "rank/");
+  bpsUniqueId id{};
   if (options_.rank == 0) {
     const bpsResult_t made = bpsGetUniqueId(&id);
-    std::string value(id.internal, sizeof id.internal);
-    if (made != bpsSuccess) value = bpsGetLastError(nullptr);
-    store.set("bps/id", bytesOf((made == bpsSuccess ? "+" : "-") + value));
+    const std::string error = made == bpsSuccess ? "" : bpsGetLastError(nullptr);
+    store.set(start + "id", bytesOf(made == bpsSuccess ? "+" + std::string(id.internal, sizeof id.internal) : "-" + error));
     check(made, "bpsGetUniqueId");
     return id;
   }
-  const std::vector<uint8_t> value = store.get("bps/id");
+  waitForKey(start + "id", start + "rank/");
+  const std::vector<uint8_t> value = store.get(start + "id");
   const std::string text(value.begin(), value.end());
   if (text.size() != 1 + sizeof id.internal || text[0] != '+')
     C10_THROW_ERROR(DistBackendError, c10::str(name(), ": rank 0 cannot start bps: ", text.substr(1)));
   std::memcpy(id.internal, text.data() + 1, sizeof id.internal);
+  // The id contains the secret of the job.
+  if (store.add(start + "read", 1) == options_.size - 1) store.deleteKey(start + "id");
   return id;
 }
 
-void Communicator::connect() {
-  const std::lock_guard<std::mutex> lock(calls_);
-  connectLocked();
-}
-
-void Communicator::connectLocked() {
-  if (comm_ != nullptr) return;
-  {
-    const std::lock_guard<std::mutex> lock(state_);
-    if (!reason_.empty()) C10_THROW_ERROR(DistBackendError, name() + ": " + reason_);
-  }
+void Communicator::startLocked() {
+  if (const std::string why = reason(); !why.empty()) C10_THROW_ERROR(DistBackendError, name() + ": " + why);
   const bpsUniqueId id = meet();
+  if (stream_ == nullptr) check(bpsHostStreamCreate(&stream_), "bpsHostStreamCreate");
   bpsComm_t comm = nullptr;
   check(bpsCommInitRank(&comm, options_.size, id, options_.rank), "cannot start");
-  if (stream_ == nullptr) check(bpsHostStreamCreate(&stream_), "bpsHostStreamCreate");
-  comm_ = comm;
-  timer_ = std::thread([this] { runTimer(); });
+  {
+    const Guard lock(state_);
+    if (reason_.empty()) {
+      comm_ = comm;
+      timer_ = std::thread([self = shared_from_this()] { self->runTimer(); });
+      return;
+    }
+  }
+  bpsCommAbort(comm);
+  C10_THROW_ERROR(DistBackendError, name() + ": " + reason());
+}
+
+bpsComm_t Communicator::connectLocked() {
+  requireOwnProcess();
+  const auto current = [&] {
+    const Guard lock(state_);
+    return comm_;
+  };
+  if (current() == nullptr) startLocked();
+  return current();
+}
+
+void Communicator::connect() {
+  const Guard lock(calls_);
+  connectLocked();
 }
 
 std::string Communicator::facts() {
-  const std::lock_guard<std::mutex> lock(calls_);
-  connectLocked();
+  const Guard lock(calls_);
   std::string text(1U << 20, '\0');
-  check(bpsCommDescribe(comm_, text.data(), text.size()), "bpsCommDescribe");
+  check(bpsCommDescribe(connectLocked(), text.data(), text.size()), "bpsCommDescribe");
   return text.c_str();
 }
 
 bpsComm_t Communicator::split() {
-  const std::lock_guard<std::mutex> lock(calls_);
-  connectLocked();
+  const Guard lock(calls_);
   bpsComm_t made = nullptr;
-  check(bpsCommSplit(comm_, 0, options_.rank, &made, nullptr), "bpsCommSplit");
+  check(bpsCommSplit(connectLocked(), 0, options_.rank, &made, nullptr), "bpsCommSplit");
   return made;
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------------------------
 
-bpsRedOp_t Communicator::makeOp(const AllReduce& call, const at::Tensor& tensor) {
-  if (const auto builtIn = builtInOpOf(call.op)) return *builtIn;
-  bpsRedOp_t op = bpsSum;
-  at::Tensor factor = factorOf(call.op, tensor);
-  check(bpsRedOpCreatePreMulSum(&op, factor.data_ptr(), *dataTypeOf(tensor.scalar_type()), bpsScalarHostImmediate, comm_),
-        "PREMUL_SUM");
-  return op;
+std::vector<bpsRedOp_t> Communicator::makeOps(const AllReduce& call) {
+  std::vector<bpsRedOp_t> ops;
+  for (const at::Tensor& tensor : call.tensors) {
+    if (const auto builtIn = builtInOpOf(call.op)) {
+      ops.push_back(*builtIn);
+      continue;
+    }
+    at::Tensor factor = factorOf(call.op, tensor);
+    bpsRedOp_t op = bpsSum;
+    check(bpsRedOpCreatePreMulSum(&op, factor.data_ptr(), *dataTypeOf(tensor.scalar_type()), bpsScalarHostImmediate,
+                                  connectLocked()),
+          "PREMUL_SUM");
+    ops.push_back(op);
+  }
+  return ops;
 }
 
+// Nothing throws between bpsGroupStart and bpsGroupEnd, because an open group would hold back all later calls of the
+// thread.
 void Communicator::issue(const AllReduce& call, cudaStream_t stream) {
-  const bool several = call.tensors.size() > 1;
+  const bpsComm_t comm = connectLocked();
+  std::vector<void*> buffers;
+  for (const at::Tensor& tensor : call.tensors) buffers.push_back(tensor.data_ptr());
+  const OpsOfCall ops(makeOps(call), comm);
+  const bool several = buffers.size() > 1;
   if (several) check(bpsGroupStart(), "bpsGroupStart");
   bpsResult_t outcome = bpsSuccess;
-  const char* failed = "bpsAllReduce";
-  std::string detail;
-  for (const at::Tensor& tensor : call.tensors) {
-    const bpsRedOp_t op = makeOp(call, tensor);
-    void* const data = tensor.data_ptr();
-    outcome = bpsAllReduce(data, data, static_cast<size_t>(tensor.numel()), *dataTypeOf(tensor.scalar_type()), op, comm_,
-                           stream);
-    if (op >= bpsNumOps) bpsRedOpDestroy(op, comm_);
-    if (outcome != bpsSuccess) break;
-  }
-  if (several) {
-    const bpsResult_t ended = bpsGroupEnd();
-    if (outcome == bpsSuccess) outcome = ended;
-    failed = "bpsGroupEnd";
-  }
-  check(outcome, failed);
+  for (size_t i = 0; i < buffers.size() && outcome == bpsSuccess; ++i)
+    outcome = bpsAllReduce(buffers[i], buffers[i], static_cast<size_t>(call.tensors[i].numel()),
+                           *dataTypeOf(call.tensors[i].scalar_type()), ops[i], comm, stream);
+  const std::string detail = outcome == bpsSuccess ? "" : bpsGetLastError(nullptr);
+  const bpsResult_t ended = several ? bpsGroupEnd() : bpsSuccess;
+  if (outcome != bpsSuccess) C10_THROW_ERROR(DistBackendError, name() + ": " + detail);
+  check(ended, "bpsGroupEnd");
 }
 
 void Communicator::issueOnHost(const AllReduce& call, BpsWork& work) {
@@ -202,23 +308,26 @@ void Communicator::issueOnDevice(const AllReduce& call, BpsWork& work) {
 }
 
 c10::intrusive_ptr<BpsWork> Communicator::allReduce(const AllReduce& call) {
-  const std::lock_guard<std::mutex> lock(calls_);
-  const c10::OptionalDeviceGuard device(call.tensors.front().is_cpu() ? std::nullopt
-                                                                      : std::optional(call.tensors.front().device()));
+  requireOwnProcess();
+  dropSettled();
+  const Guard lock(calls_);
+  const bool onHost = call.tensors.front().is_cpu();
+  const c10::OptionalDeviceGuard device(onHost ? std::nullopt : std::optional(call.tensors.front().device()));
   connectLocked();
-  auto work = c10::make_intrusive<BpsWork>(
-      shared_from_this(),
-      BpsWork::Call{call.type, call.tensors, ++sequence_, call.timeout.count() < 0 ? timeout() : call.timeout});
+  const milliseconds limit = call.timeout.count() < 0 ? timeout() : call.timeout;
+  auto work = c10::make_intrusive<BpsWork>(shared_from_this(),
+                                           BpsWork::Call{call.type, call.tensors, calls() + 1, limit});
   try {
-    if (call.tensors.front().is_cpu()) issueOnHost(call, *work);
+    if (onHost) issueOnHost(call, *work);
     else issueOnDevice(call, *work);
   } catch (const c10::Error&) {
-    // A call that fails because the communicator has ended before says why it ended.
-    const std::lock_guard<std::mutex> state(state_);
-    if (reason_.empty()) throw;
-    C10_THROW_ERROR(DistBackendError, describe(*work) + ": " + reason_);
+    // If this process has ended the communicator before, the error says why.
+    const std::string why = reason();
+    if (why.empty()) throw;
+    C10_THROW_ERROR(DistBackendError, describe(*work) + ": " + why);
   }
-  const std::lock_guard<std::mutex> state(state_);
+  const Guard state(state_);
+  ++sequence_;
   inFlight_.push_back(work);
   if (inFlight_.size() == 1) changed_.notify_all();
   return work;
@@ -226,47 +335,106 @@ c10::intrusive_ptr<BpsWork> Communicator::allReduce(const AllReduce& call) {
 
 // ---- End ------------------------------------------------------------------------------------------------------------
 
+// After a failure, a CUDA stream stands until the communicator is aborted.
 void Communicator::revoke(const std::string& reason) {
+  if (::getpid() != pid_) return;
+  bpsComm_t aborted = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(state_);
-    if (reason_.empty()) reason_ = reason;
+    const Guard lock(state_);
+    bpsResult_t failed = bpsSuccess;
+    if (comm_ != nullptr) bpsCommGetAsyncError(comm_, &failed);
+    if (reason_.empty()) reason_ = failed == bpsSuccess ? reason : bpsGetLastError(comm_);
+    if (comm_ != nullptr && device_) aborted = std::exchange(comm_, nullptr);
+    else if (comm_ != nullptr) bpsCommRevoke(comm_, 0);
   }
-  if (comm_ != nullptr) bpsCommRevoke(comm_, 0);
+  if (aborted != nullptr) bpsCommAbort(aborted);
 }
 
 void Communicator::shutdown() {
   if (::getpid() != pid_) {  // a forked child: the threads exist in its parent only
+    for (std::thread& thread : completion_) thread.detach();
     if (timer_.joinable()) timer_.detach();
-    if (completion_.joinable()) completion_.detach();
+    completion_.clear();
     return;
   }
-  const std::lock_guard<std::mutex> lock(calls_);
-  if (comm_ != nullptr) bpsCommDestroy(comm_);
   {
-    const std::lock_guard<std::mutex> state(state_);
-    if (reason_.empty()) reason_ = "the process group has been shut down";
+    const Guard lock(state_);
+    // A rank that still waits for the others gives up. The calls of a communicator that has started are awaited.
+    if (reason_.empty() && comm_ == nullptr) reason_ = "the process group has been shut down";
+  }
+  const Guard lock(calls_);
+  bpsComm_t comm = nullptr;
+  {
+    const Guard state(state_);
+    comm = comm_;
+  }
+  const bpsResult_t ended = comm == nullptr ? bpsSuccess : bpsCommFinalize(comm);
+  const std::string failure = ended == bpsSuccess ? "" : bpsGetLastError(comm);
+  {
+    const Guard state(state_);
+    if (reason_.empty()) reason_ = failure.empty() ? "the process group has been shut down" : failure;
     stopping_ = true;
   }
   changed_.notify_all();
-  if (timer_.joinable()) timer_.join();
-  if (completion_.joinable()) completion_.join();
-  std::deque<c10::intrusive_ptr<BpsWork>> left;
+  joinThreads();
+  dropSettled();
   {
-    const std::lock_guard<std::mutex> state(state_);
-    left.swap(inFlight_);
+    const Guard state(state_);
+    comm = std::exchange(comm_, nullptr);
   }
-  for (const auto& work : left) work->finishIfDone();
+  if (comm != nullptr) bpsCommDestroy(comm);
   if (stream_ != nullptr) bpsHostStreamDestroy(std::exchange(stream_, nullptr));
-  comm_ = nullptr;
+}
+
+// A callback may shut the group down, in a completion thread. This thread then ends by itself.
+void Communicator::joinThreads() {
+  std::vector<std::thread> threads;
+  {
+    const Guard lock(state_);
+    threads.swap(completion_);
+    if (timer_.joinable()) threads.push_back(std::move(timer_));
+  }
+  for (std::thread& thread : threads) {
+    if (thread.get_id() == std::this_thread::get_id()) thread.detach();
+    else thread.join();
+  }
 }
 
 // ---- Threads --------------------------------------------------------------------------------------------------------
 
+// Drops the works whose calls have ended. They know their outcome from now on.
+void Communicator::dropSettled() {
+  std::deque<c10::intrusive_ptr<BpsWork>> works;
+  {
+    const Guard lock(state_);
+    works = inFlight_;
+  }
+  std::set<const BpsWork*> settled;
+  for (const auto& work : works) {
+    if (!work->settleIfDone()) break;  // calls end in order, except a few
+    settled.insert(work.get());
+  }
+  const Guard lock(state_);
+  while (!inFlight_.empty() && settled.contains(inFlight_.front().get())) inFlight_.pop_front();
+}
+
+void Communicator::startCompletionLocked() {
+  completion_.emplace_back([self = shared_from_this()] { self->runCompletion(); });
+}
+
+// While callbacks run in all completion threads, another thread must complete this work, because a callback may wait for it.
 void Communicator::completeLater(c10::intrusive_ptr<BpsWork> work) {
-  const std::lock_guard<std::mutex> lock(state_);
-  if (!completion_.joinable()) completion_ = std::thread([this] { runCompletion(); });
-  toComplete_.push_back(std::move(work));
-  changed_.notify_all();
+  {
+    const Guard lock(state_);
+    if (!stopping_) {
+      toComplete_.push_back(std::move(work));
+      if (completion_.size() == inCallbacks_) startCompletionLocked();
+      changed_.notify_all();
+      return;
+    }
+  }
+  work->settleWhenDone();
+  work->complete();
 }
 
 // Waits for the next work whose future the program has asked for. Returns null at the end.
@@ -279,47 +447,47 @@ c10::intrusive_ptr<BpsWork> Communicator::nextToComplete() {
   return work;
 }
 
-// Completes the works in the order in which the program asked for their futures. After shutdown() all are done.
 void Communicator::runCompletion() {
-  while (const c10::intrusive_ptr<BpsWork> work = nextToComplete()) work->finishWhenDone();
-}
-
-c10::intrusive_ptr<BpsWork> Communicator::oldest() {
-  const std::lock_guard<std::mutex> lock(state_);
-  return inFlight_.empty() ? nullptr : inFlight_.front();
-}
-
-void Communicator::forgetEnded() {
-  std::vector<c10::intrusive_ptr<BpsWork>> ended;
-  const std::lock_guard<std::mutex> lock(state_);
-  while (!inFlight_.empty() && inFlight_.front()->ended()) {
-    ended.push_back(std::move(inFlight_.front()));
-    inFlight_.pop_front();
+  while (const c10::intrusive_ptr<BpsWork> work = nextToComplete()) {
+    work->settleWhenDone();
+    {
+      const Guard lock(state_);
+      ++inCallbacks_;
+      if (!toComplete_.empty() && !stopping_ && completion_.size() == inCallbacks_) startCompletionLocked();
+    }
+    work->complete();
+    const Guard lock(state_);
+    --inCallbacks_;
   }
 }
 
-void Communicator::endIfLate(BpsWork& work) {
-  if (work.finishIfDone()) return;
-  if (work.onDevice() && asyncError() != bpsSuccess) revoke(bpsGetLastError(comm_));
-  if (BpsWork::Clock::now() < work.deadline()) return;
-  revoke(c10::str(work.describe(), " is not complete after ", static_cast<double>(work.getTimeout().count()) / 1000,
+void Communicator::endIfLate() {
+  c10::intrusive_ptr<BpsWork> late;
+  bool deviceFailed = false;
+  {
+    const Guard lock(state_);
+    const auto now = BpsWork::Clock::now();
+    for (const auto& work : inFlight_)
+      if (now >= work->deadline() && late == nullptr) late = work;
+    deviceFailed = device_.has_value() && !inFlight_.empty();
+  }
+  if (deviceFailed && asyncError() != bpsSuccess) revoke("");
+  if (late == nullptr || late->settleIfDone()) return;
+  revoke(c10::str(late->describe(), " is not complete after ", static_cast<double>(late->getTimeout().count()) / 1000,
                   " s, the time-out of the process group"));
 }
 
-// Looks at the oldest work in flight: at its deadline, and more often if it is on device memory.
 void Communicator::runTimer() {
   while (true) {
-    const c10::intrusive_ptr<BpsWork> work = oldest();
-    if (work != nullptr) endIfLate(*work);
+    dropSettled();
+    endIfLate();
     Lock lock(state_);
-    const auto stopping = [&] { return stopping_; };
+    changed_.wait(lock, [&] { return stopping_ || !inFlight_.empty(); });
+    auto until = BpsWork::Clock::now() + (device_ ? kDeviceTimerInterval : kTimerInterval);
+    for (const auto& work : inFlight_) until = std::min(until, work->deadline());
+    until = std::max(until, BpsWork::Clock::now() + kDeviceTimerInterval);
+    changed_.wait_until(lock, until, [&] { return stopping_; });
     if (stopping_) return;
-    if (work == nullptr) {
-      changed_.wait(lock, [&] { return stopping_ || !inFlight_.empty(); });
-    } else {
-      const auto soon = BpsWork::Clock::now() + kDevicePoll;
-      changed_.wait_until(lock, work->onDevice() || work->deadline() < soon ? soon : work->deadline(), stopping);
-    }
   }
 }
 

@@ -68,5 +68,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def(
       "describe", [](const BackendPtr& backend) { return bpsGroup(backend).communicator()->facts(); },
       py::call_guard<py::gil_scoped_release>());
+  module.def("shutdown_all", &Communicator::shutdownAll, py::call_guard<py::gil_scoped_release>());
   defineReducer(module);
 }

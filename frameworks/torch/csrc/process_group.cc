@@ -23,7 +23,7 @@ void requireDense(const std::vector<at::Tensor>& tensors) {
 
 ProcessGroupBps::ProcessGroupBps(GroupOptions options, c10::intrusive_ptr<c10d::Backend> gloo)
     : Backend(options.rank, options.size),
-      communicator_(std::make_shared<Communicator>(std::move(options))),
+      communicator_(Communicator::create(std::move(options))),
       gloo_(std::move(gloo)) {}
 
 // A thread of the communicator may wait for Python's lock, so this thread must not hold it while it joins that thread.
@@ -73,7 +73,9 @@ void ProcessGroupBps::shutdown() {
   gloo_->shutdown();
 }
 
-uint64_t ProcessGroupBps::getSequenceNumberForGroup() { return gloo_->getSequenceNumberForGroup(); }
+uint64_t ProcessGroupBps::getSequenceNumberForGroup() {
+  return gloo_->getSequenceNumberForGroup() + communicator_->calls();
+}
 
 ProcessGroupBps::WorkPtr ProcessGroupBps::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   return gloo_->broadcast(tensors, options);

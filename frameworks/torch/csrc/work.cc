@@ -34,50 +34,56 @@ std::string BpsWork::describe() const {
   return c10::str("all_reduce ", call_.sequence, " of ", call_.tensors.size(), " tensors, ", elements, " ", type);
 }
 
-// Called once or several times, with the same outcome each time.
-void BpsWork::complete(bpsResult_t outcome) {
-  std::exception_ptr error;
-  if (outcome != bpsSuccess) error = communicator_->errorOf(*this, outcome);
+void BpsWork::settle(bpsResult_t outcome) {
+  const std::exception_ptr error = outcome == bpsSuccess ? nullptr : communicator_->errorOf(*this, outcome);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (settled_) return;
+  exception_ = error;
+  settled_ = true;
+}
+
+bool BpsWork::settleIfDone() {
+  if (settled_) return true;
+  if (!onDevice()) {
+    if (const bpsResult_t state = bpsHostEventQuery(&hostEvent_); state != bpsInProgress) settle(state);
+  } else if (device_->done.query()) {
+    settle(bpsSuccess);
+  } else if (const bpsResult_t failed = communicator_->asyncError(); failed != bpsSuccess) {
+    settle(failed);
+  }
+  return settled_;
+}
+
+void BpsWork::settleWhenDone() {
+  if (!settled_) settle(bpsHostEventSynchronize(&hostEvent_));
+}
+
+void BpsWork::complete() {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (completed_) return;
     completed_ = true;
-    exception_ = error;
     future = future_;
     if (recordFunctionEndCallback_) {
       recordFunctionEndCallback_();
       recordFunctionEndCallback_ = nullptr;
     }
   }
-  ended_.store(true, std::memory_order_release);
   cv_.notify_all();
-  communicator_->forgetEnded();
   // The callbacks of the future run here, without the mutex, because they may ask for the state of the work.
   if (future == nullptr || onDevice()) return;
-  if (error) future->setError(error);
+  if (exception_) future->setError(exception_);
   else future->markCompleted(c10::IValue(call_.tensors));
 }
 
-bool BpsWork::finishIfDone() {
-  if (onDevice()) {
-    if (const bpsResult_t failed = communicator_->asyncError(); failed != bpsSuccess) complete(failed);
-    else if (device_->done.query()) complete(bpsSuccess);
-  } else if (const bpsResult_t state = bpsHostEventQuery(&hostEvent_); state != bpsInProgress) {
-    complete(state);
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return completed_;
+bool BpsWork::isCompleted() {
+  if (!settleIfDone()) return false;
+  complete();
+  return true;
 }
 
-void BpsWork::finishWhenDone() { complete(bpsHostEventSynchronize(&hostEvent_)); }
-
-bool BpsWork::isCompleted() { return finishIfDone(); }
-
-bool BpsWork::isSuccess() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return completed_ && exception_ == nullptr;
-}
+bool BpsWork::isSuccess() const { return settled_ && exception_ == nullptr; }
 
 void BpsWork::synchronize() {
   if (!onDevice()) return;
@@ -87,18 +93,17 @@ void BpsWork::synchronize() {
 
 bool BpsWork::wait(std::chrono::milliseconds timeout) {
   if (onDevice()) {
-    finishIfDone();
-    synchronize();
+    if (!isCompleted()) return synchronize(), true;
   } else if (timeout == kNoTimeout) {
-    finishWhenDone();
-  } else if (!finishIfDone()) {
+    settleWhenDone();
+    complete();
+  } else if (!isCompleted()) {
     communicator_->completeLater(c10::intrusive_ptr<BpsWork>::reclaim_copy(this));
     std::unique_lock<std::mutex> lock(mutex_);
     if (!cv_.wait_for(lock, timeout, [&] { return completed_; }))
       C10_THROW_ERROR(DistBackendError, c10::str(communicator_->describe(*this), ": not complete after ",
                                                  timeout.count(), " ms, the time-out of wait()"));
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
   if (exception_) std::rethrow_exception(exception_);
   return true;
 }
@@ -112,9 +117,13 @@ c10::intrusive_ptr<c10::ivalue::Future> BpsWork::getFuture() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (future_) return future_;
     future_ = makeFuture(call_.tensors, onDevice());
-    if (completed_ && exception_) future_->setError(exception_);
-    else if (onDevice()) future_->markCompleted(c10::IValue(call_.tensors));
-    else if (completed_) future_->markCompleted(c10::IValue(call_.tensors));
+    if (onDevice()) {
+      const c10::StreamGuard inStream(device_->stream);  // the future waits for what is in the current stream
+      future_->markCompleted(c10::IValue(call_.tensors));
+    } else if (completed_) {
+      if (exception_) future_->setError(exception_);
+      else future_->markCompleted(c10::IValue(call_.tensors));
+    }
     if (future_->completed()) return future_;
   }
   communicator_->completeLater(c10::intrusive_ptr<BpsWork>::reclaim_copy(this));

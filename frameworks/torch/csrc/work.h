@@ -1,7 +1,10 @@
 // BpsWork: one all-reduce in flight, or several that belong together, as PyTorch sees them.
 //
 // A BpsWork keeps the tensors of its calls alive. A thread that waits for the work moves the calls itself. If the program
-// asks for a future, the communicator's completion thread waits for the work and then completes the future.
+// asks for a future, a completion thread of the communicator waits for the work and then completes the future.
+//
+// A work settles when its calls have ended: it then knows its outcome, and does not need the communicator any more. It is
+// complete when its future and its waiting threads know, too. Callbacks of the future run in the thread that completes it.
 //
 // Any thread may call any function.
 #pragma once
@@ -54,26 +57,26 @@ class BpsWork final : public c10d::Work {
   // The communicator calls the functions below. It calls one markIssued() before another thread sees the work.
   void markIssued(const bpsHostEvent_t& event) { hostEvent_ = event; }
   void markIssued(DeviceCall call) { device_.emplace(std::move(call)); }
-  // Waits for calls on host memory and completes the work. Does not throw.
-  void finishWhenDone();
-  // Completes the work if its calls have ended. Returns true if the work is complete.
-  bool finishIfDone();
+  // Settles the work if its calls have ended. Returns true if the work has settled. Runs no callbacks.
+  bool settleIfDone();
+  // Waits for calls on host memory, and settles the work.
+  void settleWhenDone();
+  // Completes a work that has settled.
+  void complete();
   bool onDevice() const { return device_.has_value(); }
-  // True if the work is complete. Does not look at the calls.
-  bool ended() const { return ended_.load(std::memory_order_acquire); }
   Clock::time_point deadline() const { return deadline_; }
   std::string describe() const;
 
  private:
-  void complete(bpsResult_t outcome);
+  void settle(bpsResult_t outcome);
 
   const std::shared_ptr<Communicator> communicator_;
   const Call call_;
   const Clock::time_point deadline_;
   bpsHostEvent_t hostEvent_{};
   std::optional<DeviceCall> device_;                // null for host memory
+  std::atomic<bool> settled_{false};                // exception_ is final once this is set
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // null until the program asks for it; guarded by mutex_
-  std::atomic<bool> ended_{false};
 };
 
 }  // namespace bps_torch
