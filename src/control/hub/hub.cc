@@ -282,9 +282,7 @@ Status Hub::checkStalls() {
 }
 
 // Nothing moves during a recovery, nor while the ranks connect with each other after it.
-void Hub::restartStalls() {
-  stalls_->restart(Deadline::Clock::now() + milliseconds(roster_.settings.serverTimeoutMs));
-}
+void Hub::restartStalls() { stalls_->restart(Deadline::Clock::now() + milliseconds(roster_.settings.serverTimeoutMs)); }
 
 Status Hub::withOwnPause(const Status& failure) const {
   const std::string pause = pause_.text();

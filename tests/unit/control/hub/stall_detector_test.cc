@@ -103,7 +103,8 @@ TEST_F(StallDetectorTest, OnlyTheEndOfAWaitChainIsNamed) {
   EXPECT_NE(text.find("rank 1 (host, pid 1) and server cpu1:7700"), std::string::npos) << text;
 }
 
-// Ranks 2 and 3 share a machine, and each drives a rail. Rank 3 gets no answer, so rank 2 gets nothing to send to rank 0.
+// Ranks 2 and 3 share a machine, and each drives a rail. Rank 3 gets no answer, so rank 2 gets nothing to send to rank
+// 0.
 TEST_F(StallDetectorTest, ARankThatWaitsForARankOfItsMachineIsNotBlamed) {
   for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
   heartbeat(0, 8, 7, 2);
