@@ -274,7 +274,8 @@ Status Hub::checkStalls() {
   for (size_t member = 1; member < members_.size(); ++member)
     if (const Link* link = members_[member].link.get())
       stalls_->onHeartbeat(member, link->heartbeat(), link->heartbeats());
-  if (lost_ > ops_->number(ControlOp::kRecovery)) restartStalls();
+  // A broken connection soon stops all lanes, so until the suspicion is decided, no other two members are blamed.
+  if (lost_ > ops_->number(ControlOp::kRecovery) || !suspicions_.empty()) restartStalls();
   const std::optional<StallDetector::Stall> stall = stalls_->check(Deadline::Clock::now());
   if (!stall) return {};
   return lose(mayLose(stall->member) ? stall->member : stall->awaited, stall->failure);

@@ -23,6 +23,7 @@ class Suspicions {
   // Removes the suspicions with this member.
   void remove(size_t member);
   void clear() { waiting_.clear(); }
+  bool empty() const { return waiting_.empty(); }
   // Returns a suspicion whose deadline has passed, and removes it. While the heartbeats of one of its members are
   // missing, a suspicion waits longer, because the silence of this member would be direct evidence.
   std::optional<Suspicion> takeDue(const std::function<bool(size_t member)>& missesHeartbeats);

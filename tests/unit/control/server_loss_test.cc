@@ -79,6 +79,17 @@ TEST_F(ServerLossTest, AWaitBeginsAnewAfterARecovery) {
   cluster_.leave();
 }
 
+TEST_F(ServerLossTest, WaitsDuringASuspicionBlameNobody) {
+  for (size_t r = 0; r < cluster_.size(); ++r) cluster_.plane(r).reportCallsStarted(8);
+  cluster_.plane(0).reportWait({7, static_cast<uint32_t>(memberOf(1))});
+  std::this_thread::sleep_for(cluster_.plane(0).roster().waitReportTime() * 3 / 4);
+  cluster_.plane(2).suspect(memberOf(0), "rank 2 cannot reach the server");
+  EXPECT_NE(lost({0}).find("rank 2 cannot reach the server"), std::string::npos);
+  cluster_.plane(0).reportWait({});
+  expectRecovers();
+  cluster_.leave();
+}
+
 TEST_F(ServerLossTest, ARankThatHasLeftTakesPartWithAnEmptyItem) {
   cluster_.plane(2).leave(soon());
   servers_[0].reset();
