@@ -43,7 +43,10 @@ def _extension():
 def _create(options, _backend_options=None):
     """Makes the backend of one process group. PyTorch calls this function on every rank of the group."""
     extension = _extension()
-    store = options.store
+    # The store may outlive the group: torchrun keeps it while the ranks end a group and make another. So each start has
+    # keys of its own.
+    start = (options.store.add("starts", 1) - 1) // options.group_size
+    store = dist.PrefixStore(f"start{start}", options.store)
     gloo = dist.ProcessGroupGloo(
         dist.PrefixStore("gloo", store), options.group_rank, options.group_size, timeout=options.timeout
     )

@@ -18,6 +18,7 @@ using Guard = std::lock_guard<std::mutex>;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTimerInterval{1000}, kDeviceTimerInterval{20};
+constexpr milliseconds kLastCallbacks{5000};  // at the end of the process, of groups that have shut down
 constexpr milliseconds kFirstStorePoll{1}, kLastStorePoll{100};
 
 // All communicators of the process.
@@ -32,6 +33,8 @@ Registry& registry() {
 }
 
 std::vector<uint8_t> bytesOf(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string rankKey(int rank) { return c10::str("rank/", rank); }
 
 // The scalar of PREMUL_SUM as an element of the tensor.
 at::Tensor factorOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
@@ -81,6 +84,7 @@ void Communicator::shutdownAll() {
     communicator->dropSettled();
     if (communicator->hasWorks()) communicator->revoke("the process ends");
     communicator->shutdown();
+    communicator->awaitCallbacks();
   }
 }
 
@@ -153,15 +157,14 @@ void Communicator::requireOwnProcess() const {
 // ---- Start ----------------------------------------------------------------------------------------------------------
 
 // Polls the store, because a thread inside wait() would keep all other threads from the store, and could not be aborted.
-// `ranksUnder` is the prefix of the keys that the ranks set when they arrive.
-void Communicator::waitForKey(const std::string& key, const std::string& ranksUnder) const {
+void Communicator::waitForKey(const std::string& key) const {
   const auto deadline = BpsWork::Clock::now() + timeout();
   for (milliseconds pause = kFirstStorePoll; !options_.store->check({key}); pause = std::min(2 * pause, kLastStorePoll)) {
     if (const std::string why = reason(); !why.empty()) C10_THROW_ERROR(DistBackendError, name() + ": " + why);
     if (BpsWork::Clock::now() > deadline) {
       std::string missing;
       for (int rank = 0; rank < options_.size; ++rank)
-        if (!options_.store->check({c10::str(ranksUnder, rank)})) missing += c10::str(missing.empty() ? "" : ", ", rank);
+        if (!options_.store->check({rankKey(rank)})) missing += c10::str(missing.empty() ? "" : ", ", rank);
       C10_THROW_ERROR(DistBackendError,
                       c10::str(name(), ": cannot start within ", static_cast<double>(timeout().count()) / 1000, " s, ",
                                missing.empty() ? "rank 0 has not set its address" : "missing ranks: " + missing));
@@ -172,30 +175,28 @@ void Communicator::waitForKey(const std::string& key, const std::string& ranksUn
 
 // bps waits only BPS_TIMEOUT for the ranks, but a rank may load its data for minutes before its first call. So the ranks
 // wait for each other in the store first, as long as the group allows. Then rank 0 puts bps's id into the store, or the
-// reason why there is none. A store may outlive the group, so each start has keys of its own: the ranks count themselves.
+// reason why there is none.
 bpsUniqueId Communicator::meet() const {
   c10d::Store& store = *options_.store;
-  const int64_t arrived = store.add("arrived", 1);
-  const std::string start = c10::str("start", (arrived - 1) / options_.size, "/");
-  store.set(c10::str(start, "rank/", options_.rank), bytesOf("here"));
-  if (arrived % options_.size == 0) store.set(start + "all", bytesOf("here"));
-  waitForKey(start + "all", start + "rank/");
+  store.set(rankKey(options_.rank), bytesOf("here"));
+  if (store.add("arrived", 1) == options_.size) store.set("all", bytesOf("here"));
+  waitForKey("all");
   bpsUniqueId id{};
   if (options_.rank == 0) {
     const bpsResult_t made = bpsGetUniqueId(&id);
     const std::string error = made == bpsSuccess ? "" : bpsGetLastError(nullptr);
-    store.set(start + "id", bytesOf(made == bpsSuccess ? "+" + std::string(id.internal, sizeof id.internal) : "-" + error));
+    store.set("id", bytesOf(made == bpsSuccess ? "+" + std::string(id.internal, sizeof id.internal) : "-" + error));
     check(made, "bpsGetUniqueId");
     return id;
   }
-  waitForKey(start + "id", start + "rank/");
-  const std::vector<uint8_t> value = store.get(start + "id");
+  waitForKey("id");
+  const std::vector<uint8_t> value = store.get("id");
   const std::string text(value.begin(), value.end());
   if (text.size() != 1 + sizeof id.internal || text[0] != '+')
     C10_THROW_ERROR(DistBackendError, c10::str(name(), ": rank 0 cannot start bps: ", text.substr(1)));
   std::memcpy(id.internal, text.data() + 1, sizeof id.internal);
   // The id contains the secret of the job.
-  if (store.add(start + "read", 1) == options_.size - 1) store.deleteKey(start + "id");
+  if (store.add("read", 1) == options_.size - 1) store.deleteKey("id");
   return id;
 }
 
@@ -223,7 +224,15 @@ bpsComm_t Communicator::connectLocked() {
     const Guard lock(state_);
     return comm_;
   };
-  if (current() == nullptr) startLocked();
+  if (current() != nullptr) return current();
+  try {
+    startLocked();
+  } catch (const c10::Error& error) {
+    // The ranks cannot meet a second time in this store.
+    const Guard lock(state_);
+    if (reason_.empty()) reason_ = error.what_without_backtrace();
+    throw;
+  }
   return current();
 }
 
@@ -388,16 +397,24 @@ void Communicator::shutdown() {
 
 // A callback may shut the group down, in a completion thread. This thread then ends by itself.
 void Communicator::joinThreads() {
-  std::vector<std::thread> threads;
-  {
-    const Guard lock(state_);
-    threads.swap(completion_);
-    if (timer_.joinable()) threads.push_back(std::move(timer_));
+  while (true) {
+    std::vector<std::thread> threads;
+    {
+      const Guard lock(state_);
+      threads.swap(completion_);
+      if (timer_.joinable()) threads.push_back(std::move(timer_));
+    }
+    if (threads.empty()) return;
+    for (std::thread& thread : threads) {
+      if (thread.get_id() == std::this_thread::get_id()) thread.detach();
+      else thread.join();
+    }
   }
-  for (std::thread& thread : threads) {
-    if (thread.get_id() == std::this_thread::get_id()) thread.detach();
-    else thread.join();
-  }
+}
+
+void Communicator::awaitCallbacks() {
+  Lock lock(state_);
+  changed_.wait_for(lock, kLastCallbacks, [&] { return inCallbacks_ == 0; });
 }
 
 // ---- Threads --------------------------------------------------------------------------------------------------------
@@ -428,7 +445,7 @@ void Communicator::completeLater(c10::intrusive_ptr<BpsWork> work) {
     const Guard lock(state_);
     if (!stopping_) {
       toComplete_.push_back(std::move(work));
-      if (completion_.size() == inCallbacks_) startCompletionLocked();
+      if (completion_.size() <= inCallbacks_) startCompletionLocked();
       changed_.notify_all();
       return;
     }
@@ -448,16 +465,18 @@ c10::intrusive_ptr<BpsWork> Communicator::nextToComplete() {
 }
 
 void Communicator::runCompletion() {
-  while (const c10::intrusive_ptr<BpsWork> work = nextToComplete()) {
+  while (c10::intrusive_ptr<BpsWork> work = nextToComplete()) {
     work->settleWhenDone();
     {
       const Guard lock(state_);
       ++inCallbacks_;
-      if (!toComplete_.empty() && !stopping_ && completion_.size() == inCallbacks_) startCompletionLocked();
+      if (!toComplete_.empty() && completion_.size() <= inCallbacks_) startCompletionLocked();
     }
     work->complete();
+    work.reset();
     const Guard lock(state_);
     --inCallbacks_;
+    changed_.notify_all();
   }
 }
 

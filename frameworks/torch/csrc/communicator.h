@@ -80,7 +80,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bpsComm_t connectLocked();
   void startLocked();
   bpsUniqueId meet() const;
-  void waitForKey(const std::string& key, const std::string& ranksUnder) const;
+  void waitForKey(const std::string& key) const;
   std::vector<bpsRedOp_t> makeOps(const AllReduce& call);
   void issue(const AllReduce& call, cudaStream_t stream);
   void issueOnHost(const AllReduce& call, BpsWork& work);
@@ -94,6 +94,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   c10::intrusive_ptr<BpsWork> nextToComplete();
   void startCompletionLocked();
   void joinThreads();
+  void awaitCallbacks();
 
   GroupOptions options_;
   const int pid_;  // a forked child must not touch the threads and connections of its parent

@@ -33,8 +33,11 @@ class Rank:
 
     def wait_for(self, text, seconds=60):
         end = time.monotonic() + seconds
-        while text not in self.text():
-            if time.monotonic() > end or self.process.poll() is not None:
+        while True:
+            ended = time.monotonic() > end or self.process.poll() is not None
+            if text in self.text():
+                return
+            if ended:
                 raise AssertionError(f"no {text!r} in:\n{self.text()}")
             time.sleep(0.02)
 
@@ -45,6 +48,7 @@ class World:
     def __init__(self, ranks=4, servers=0, **env):
         self.ranks, self.folder = ranks, pathlib.Path(tempfile.mkdtemp(prefix="bps-torch-test-"))
         self.processes, self.servers = [], []
+        self.port = None  # of the ranks' store; None: a free one
         key = self.folder / "key"
         key.write_bytes(os.urandom(32))
         key.chmod(0o600)
@@ -68,7 +72,7 @@ class World:
 
     def start(self, program, *arguments, ranks=None):
         """Starts the ranks of a program. Returns them."""
-        port, size = free_port(), ranks or self.ranks
+        port, size = self.port or free_port(), ranks or self.ranks
         started = []
         for rank in range(size):
             env = dict(self.env, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",

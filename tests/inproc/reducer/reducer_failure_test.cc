@@ -116,12 +116,15 @@ TEST(ReducerFailure, ACommunicatorThatFailedBetweenIterationsIsReportedByBegin) 
 // Rank 0 does not call bpsReducerFinish after the failure.
 TEST(ReducerFailure, CommunicatorsMayBeFreedBeforeTheReducerAfterAFailure) {
   ReducerJob job({2});
+  std::atomic<bool> rank0Waited{false};
   job.run([&](size_t rank) {
     ReducerRank reducer(job, rank, floatModel({1000, 1000}), separateBuckets());
     reducer.begin(true);
     EXPECT_EQ(reducer.ready(1), bpsSuccess);
     EXPECT_EQ(reducer.wait(1), bpsSuccess);
+    if (rank == 0) rank0Waited = true;
     if (rank == 1) {
+      while (!rank0Waited) std::this_thread::yield();
       EXPECT_EQ(bpsCommRevoke(job.at(0, 1), 0), bpsSuccess);
       return;
     }
