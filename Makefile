@@ -218,6 +218,7 @@ gpu-kit: all $(GPU_TEST) $(GPU_RANKS) ## build/gpu-kit: all that a machine with 
 	@for file in $(GPU_KIT); do install -D -s $(BUILD)/$$file $(BUILD)/gpu-kit/$$file; done
 	@install -D -t $(BUILD)/gpu-kit/lib/gomp $$($(CXX) -print-file-name=libgomp.so.1)
 	@install -t $(BUILD)/gpu-kit $(GPU_KIT_SCRIPTS)
+	@install -D -m 644 -t $(BUILD)/gpu-kit/data examples/data/digits.bin
 	@git log -1 --format='commit %h' >$(BUILD)/gpu-kit/commit 2>/dev/null || echo 'commit not known' >$(BUILD)/gpu-kit/commit
 	@du -sh $(BUILD)/gpu-kit
 

@@ -59,7 +59,8 @@ class Averager {
     bpsReducerConfig_t config = BPS_REDUCER_CONFIG_INITIALIZER;
     config.gradientsAreViews = 1;
     config.findUnusedParameters = 0;
-    check(bpsReducerCreate(&reducer_, counts.size(), counts.data(), types.data(), 1, &comm, &config), "bpsReducerCreate");
+    check(bpsReducerCreate(&reducer_, counts.size(), counts.data(), types.data(), 1, &comm, &config),
+          "bpsReducerCreate");
     placeGradients();
     // Autograd calls the hook of a parameter with its gradient. The gradient that autograd then keeps is not used.
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -106,8 +107,9 @@ class Averager {
 
 torch::nn::Sequential makeModel() {
   torch::manual_seed(1);  // all ranks start with the same weights
-  return torch::nn::Sequential(torch::nn::Linear(kPixels, kHidden), torch::nn::ReLU(), torch::nn::Linear(kHidden, kHidden),
-                               torch::nn::ReLU(), torch::nn::Linear(kHidden, kDigits));
+  return torch::nn::Sequential(torch::nn::Linear(kPixels, kHidden), torch::nn::ReLU(),
+                               torch::nn::Linear(kHidden, kHidden), torch::nn::ReLU(),
+                               torch::nn::Linear(kHidden, kDigits));
 }
 
 unsigned long long checksum(const std::vector<torch::Tensor>& parameters) {  // FNV-1a
@@ -155,8 +157,9 @@ int main(int argc, char** argv) {
   train(model, data, comm, rank, ranks);
   const torch::NoGradGuard noGradients;
   const auto outputs = model->forward(data.images);
-  const double loss = torch::nn::functional::cross_entropy(outputs.slice(0, 0, data.learned),
-                                                           data.digits.slice(0, 0, data.learned)).item<double>();
+  const double loss =
+      torch::nn::functional::cross_entropy(outputs.slice(0, 0, data.learned), data.digits.slice(0, 0, data.learned))
+          .item<double>();
   const auto right = outputs.argmax(1).eq(data.digits).slice(0, data.learned).to(torch::kFloat).mean().item<double>();
   std::printf("rank %d of %d: loss %.5f, accuracy %.4f, checksum %016llx\n", rank, ranks, loss, right,
               checksum(model->parameters()));

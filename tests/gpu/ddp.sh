@@ -6,7 +6,8 @@ ddp() { # RANKS SERVERS [VARIABLE=VALUE...]: trains with RANKS ranks and prints 
   timeout -k 5 300 "$build/bin/bps-run" -n "$ranks" -s "$servers" -- bash -c '
     unset BPS_ROOT BPS_NCCL_LIB_PATH
     export RANK=$BPS_RANK WORLD_SIZE=$BPS_NRANKS LOCAL_RANK=0 NCCL_HOSTID=$BPS_HOSTID MASTER_ADDR=127.0.0.1
-    example=$1; shift; exec env "$@" python3 "$example"' ddp "$example" MASTER_PORT="$port" "$@" 2>"$work/err" | grep '^step'
+    example=$1; shift; exec env "$@" python3 "$example" --backend nccl --epochs 6' ddp "$example" \
+    MASTER_PORT="$port" "$@" 2>"$work/err" | sed -n 's/^\(epoch [0-9]*: loss [0-9.]*\),.*/\1/p'
 }
 compare_losses() { # RANKS SERVERS
   local title="PyTorch DDP, $1 ranks, $2 servers" difference served
