@@ -15,8 +15,8 @@ Status fromApi(bpsResult_t result) {
 Result<std::unique_ptr<CallQueue>> CallQueue::create(bpsComm_t comm, Ended ended) {
   std::unique_ptr<CallQueue> made(new CallQueue(comm, std::move(ended)));
   BPS_TRY(fromApi(bpsHostStreamCreate(&made->stream_)));
-  BPS_TRY(guarded(
-      [&] { made->thread_ = std::thread([queue = made.get()] { (void)guarded([&] { queue->waitForCalls(); }); }); }));
+  const auto run = [queue = made.get()] { (void)guarded([&] { queue->waitForCalls(); }); };
+  BPS_TRY(guarded([&] { made->thread_ = std::thread(run); }));
   return made;
 }
 
