@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
+#include "rendezvous.h"
 #include "types.h"
 
 namespace bps_torch {
@@ -18,8 +18,6 @@ using Guard = std::lock_guard<std::mutex>;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTimerInterval{1000}, kDeviceTimerInterval{20};
-constexpr milliseconds kLastCallbacks{5000};  // at the end of the process, of groups that have shut down
-constexpr milliseconds kFirstStorePoll{1}, kLastStorePoll{100};
 
 // All communicators of the process.
 struct Registry {
@@ -31,10 +29,6 @@ Registry& registry() {
   static auto* instance = new Registry;  // never freed, because threads may use it until the process ends
   return *instance;
 }
-
-std::vector<uint8_t> bytesOf(const std::string& text) { return {text.begin(), text.end()}; }
-
-std::string rankKey(int rank) { return c10::str("rank/", rank); }
 
 // The scalar of PREMUL_SUM as an element of the tensor.
 at::Tensor factorOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
@@ -84,7 +78,7 @@ void Communicator::shutdownAll() {
     communicator->dropSettled();
     if (communicator->hasWorks()) communicator->revoke("the process ends");
     communicator->shutdown();
-    communicator->awaitCallbacks();
+    communicator->completion_->awaitCallbacks();
   }
 }
 
@@ -156,53 +150,10 @@ void Communicator::requireOwnProcess() const {
 
 // ---- Start ----------------------------------------------------------------------------------------------------------
 
-// Polls the store, because a thread inside wait() would keep all other threads from the store, and could not be aborted.
-void Communicator::waitForKey(const std::string& key) const {
-  const auto deadline = BpsWork::Clock::now() + timeout();
-  for (milliseconds pause = kFirstStorePoll; !options_.store->check({key}); pause = std::min(2 * pause, kLastStorePoll)) {
-    if (const std::string why = reason(); !why.empty()) C10_THROW_ERROR(DistBackendError, name() + ": " + why);
-    if (BpsWork::Clock::now() > deadline) {
-      std::string missing;
-      for (int rank = 0; rank < options_.size; ++rank)
-        if (!options_.store->check({rankKey(rank)})) missing += c10::str(missing.empty() ? "" : ", ", rank);
-      C10_THROW_ERROR(DistBackendError,
-                      c10::str(name(), ": cannot start within ", static_cast<double>(timeout().count()) / 1000, " s, ",
-                               missing.empty() ? "rank 0 has not set its address" : "missing ranks: " + missing));
-    }
-    std::this_thread::sleep_for(pause);
-  }
-}
-
-// bps waits only BPS_TIMEOUT for the ranks, but a rank may load its data for minutes before its first call. So the ranks
-// wait for each other in the store first, as long as the group allows. Then rank 0 puts bps's id into the store, or the
-// reason why there is none.
-bpsUniqueId Communicator::meet() const {
-  c10d::Store& store = *options_.store;
-  store.set(rankKey(options_.rank), bytesOf("here"));
-  if (store.add("arrived", 1) == options_.size) store.set("all", bytesOf("here"));
-  waitForKey("all");
-  bpsUniqueId id{};
-  if (options_.rank == 0) {
-    const bpsResult_t made = bpsGetUniqueId(&id);
-    const std::string error = made == bpsSuccess ? "" : bpsGetLastError(nullptr);
-    store.set("id", bytesOf(made == bpsSuccess ? "+" + std::string(id.internal, sizeof id.internal) : "-" + error));
-    check(made, "bpsGetUniqueId");
-    return id;
-  }
-  waitForKey("id");
-  const std::vector<uint8_t> value = store.get("id");
-  const std::string text(value.begin(), value.end());
-  if (text.size() != 1 + sizeof id.internal || text[0] != '+')
-    C10_THROW_ERROR(DistBackendError, c10::str(name(), ": rank 0 cannot start bps: ", text.substr(1)));
-  std::memcpy(id.internal, text.data() + 1, sizeof id.internal);
-  // The id contains the secret of the job.
-  if (store.add("read", 1) == options_.size - 1) store.deleteKey("id");
-  return id;
-}
-
 void Communicator::startLocked() {
   if (const std::string why = reason(); !why.empty()) C10_THROW_ERROR(DistBackendError, name() + ": " + why);
-  const bpsUniqueId id = meet();
+  const bpsUniqueId id =
+      Rendezvous{*options_.store, options_.rank, options_.size, name(), timeout(), [this] { return reason(); }}.meet();
   if (stream_ == nullptr) check(bpsHostStreamCreate(&stream_), "bpsHostStreamCreate");
   bpsComm_t comm = nullptr;
   check(bpsCommInitRank(&comm, options_.size, id, options_.rank), "cannot start");
@@ -361,9 +312,8 @@ void Communicator::revoke(const std::string& reason) {
 
 void Communicator::shutdown() {
   if (::getpid() != pid_) {  // a forked child: the threads exist in its parent only
-    for (std::thread& thread : completion_) thread.detach();
     if (timer_.joinable()) timer_.detach();
-    completion_.clear();
+    completion_->abandon();
     return;
   }
   {
@@ -385,7 +335,8 @@ void Communicator::shutdown() {
     stopping_ = true;
   }
   changed_.notify_all();
-  joinThreads();
+  if (timer_.joinable()) timer_.join();
+  completion_->stop();
   dropSettled();
   {
     const Guard state(state_);
@@ -393,28 +344,6 @@ void Communicator::shutdown() {
   }
   if (comm != nullptr) bpsCommDestroy(comm);
   if (stream_ != nullptr) bpsHostStreamDestroy(std::exchange(stream_, nullptr));
-}
-
-// A callback may shut the group down, in a completion thread. This thread then ends by itself.
-void Communicator::joinThreads() {
-  while (true) {
-    std::vector<std::thread> threads;
-    {
-      const Guard lock(state_);
-      threads.swap(completion_);
-      if (timer_.joinable()) threads.push_back(std::move(timer_));
-    }
-    if (threads.empty()) return;
-    for (std::thread& thread : threads) {
-      if (thread.get_id() == std::this_thread::get_id()) thread.detach();
-      else thread.join();
-    }
-  }
-}
-
-void Communicator::awaitCallbacks() {
-  Lock lock(state_);
-  changed_.wait_for(lock, kLastCallbacks, [&] { return inCallbacks_ == 0; });
 }
 
 // ---- Threads --------------------------------------------------------------------------------------------------------
@@ -433,51 +362,6 @@ void Communicator::dropSettled() {
   }
   const Guard lock(state_);
   while (!inFlight_.empty() && settled.contains(inFlight_.front().get())) inFlight_.pop_front();
-}
-
-void Communicator::startCompletionLocked() {
-  completion_.emplace_back([self = shared_from_this()] { self->runCompletion(); });
-}
-
-// While callbacks run in all completion threads, another thread must complete this work, because a callback may wait for it.
-void Communicator::completeLater(c10::intrusive_ptr<BpsWork> work) {
-  {
-    const Guard lock(state_);
-    if (!stopping_) {
-      toComplete_.push_back(std::move(work));
-      if (completion_.size() <= inCallbacks_) startCompletionLocked();
-      changed_.notify_all();
-      return;
-    }
-  }
-  work->settleWhenDone();
-  work->complete();
-}
-
-// Waits for the next work whose future the program has asked for. Returns null at the end.
-c10::intrusive_ptr<BpsWork> Communicator::nextToComplete() {
-  Lock lock(state_);
-  changed_.wait(lock, [&] { return stopping_ || !toComplete_.empty(); });
-  if (toComplete_.empty()) return nullptr;
-  c10::intrusive_ptr<BpsWork> work = std::move(toComplete_.front());
-  toComplete_.pop_front();
-  return work;
-}
-
-void Communicator::runCompletion() {
-  while (c10::intrusive_ptr<BpsWork> work = nextToComplete()) {
-    work->settleWhenDone();
-    {
-      const Guard lock(state_);
-      ++inCallbacks_;
-      if (!toComplete_.empty() && completion_.size() <= inCallbacks_) startCompletionLocked();
-    }
-    work->complete();
-    work.reset();
-    const Guard lock(state_);
-    --inCallbacks_;
-    changed_.notify_all();
-  }
 }
 
 void Communicator::endIfLate() {

@@ -1,9 +1,8 @@
 // Communicator: the bps communicator of one process group, and the works in flight on it.
 //
 // The ranks of the group meet through the group's store, so bps needs no BPS_ROOT. They meet at the first all-reduce or at
-// connect(), whichever is first. Two kinds of threads serve a communicator. Completion threads wait for the works whose
-// futures the program has asked for, and run the callbacks. The timer thread ends the communicator if a work is late, and
-// drops works that nobody waits for.
+// connect(), whichever is first (rendezvous.h). Two kinds of threads serve a communicator: completion_threads.h, and the
+// timer thread. The timer thread ends the communicator if a work is late, and drops works that nobody waits for.
 //
 // Any thread may call any function. As everywhere in PyTorch, all ranks must make their calls in the same order.
 #pragma once
@@ -20,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
+#include "completion_threads.h"
 #include "work.h"
 
 namespace bps_torch {
@@ -71,7 +71,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::string describe(const BpsWork& work) const;
   std::exception_ptr errorOf(const BpsWork& work, bpsResult_t outcome) const;
   bpsResult_t asyncError() const;
-  void completeLater(c10::intrusive_ptr<BpsWork> work);
+  void completeLater(c10::intrusive_ptr<BpsWork> work) { completion_->add(std::move(work)); }
 
  private:
   explicit Communicator(GroupOptions options);
@@ -79,8 +79,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void requireOwnProcess() const;
   bpsComm_t connectLocked();
   void startLocked();
-  bpsUniqueId meet() const;
-  void waitForKey(const std::string& key) const;
   std::vector<bpsRedOp_t> makeOps(const AllReduce& call);
   void issue(const AllReduce& call, cudaStream_t stream);
   void issueOnHost(const AllReduce& call, BpsWork& work);
@@ -90,11 +88,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void dropSettled();
   void endIfLate();
   void runTimer();
-  void runCompletion();
-  c10::intrusive_ptr<BpsWork> nextToComplete();
-  void startCompletionLocked();
-  void joinThreads();
-  void awaitCallbacks();
 
   GroupOptions options_;
   const int pid_;  // a forked child must not touch the threads and connections of its parent
@@ -112,10 +105,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool stopping_ = false;
   std::string reason_;                                  // why this process ended the communicator; "" if it did not
   std::deque<c10::intrusive_ptr<BpsWork>> inFlight_;    // in the order of the calls
-  std::deque<c10::intrusive_ptr<BpsWork>> toComplete_;  // works with futures
-  size_t inCallbacks_ = 0;                              // completion threads that run callbacks
-  std::vector<std::thread> completion_;
-  std::thread timer_;
+
+  std::thread timer_;  // runs runTimer()
+  const std::shared_ptr<CompletionThreads> completion_ = std::make_shared<CompletionThreads>();
 };
 
 }  // namespace bps_torch
