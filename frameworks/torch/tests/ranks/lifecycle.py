@@ -180,7 +180,14 @@ def exit_without_destroy():
 
 def exit_in_callback():
     start()
-    dist.all_reduce(torch.ones(5), async_op=True).get_future().then(lambda _: time.sleep(1))
+    begun = threading.Event()
+
+    def callback(_):
+        begun.set()
+        time.sleep(1)
+
+    dist.all_reduce(torch.ones(5), async_op=True).get_future().then(callback)
+    assert begun.wait(20)  # a rank that exits before the others have called ends their call
 
 
 def forked_child():
