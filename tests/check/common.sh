@@ -11,5 +11,7 @@ sources() {
 }
 product() { sources include src net_plugin cpu_reduce topo tools perf; }
 everything() { sources include src net_plugin cpu_reduce topo tools perf tests examples; }
+# Packages of their own, which are built without the repository and use the public headers only.
+packages() { sources frameworks; }
 
 skip() { echo "$1"; exit 77; }

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 tool=$(command -v clang-format-14 || command -v clang-format) || skip "no clang-format"
 "$tool" --version | grep -q 'version 14\.' || skip "clang-format is not version 14, others format differently"
-mapfile -t files < <(everything)
+mapfile -t files < <(everything; packages)
 if [ "${1:-}" = --fix ]; then
   exec "$tool" -i "${files[@]}"
 fi

@@ -21,12 +21,12 @@ while read -r lines file; do
     *.cc) judge "$file" "$lines" 400 lines ;;
     *.h) judge "$file" "$lines" 250 lines ;;
   esac
-done < <(everything | xargs wc -l | grep -v ' total$')
+done < <({ everything; packages; } | xargs wc -l | grep -v ' total$')
 judge "90 percent of the product's files" "$(product | xargs wc -l | awk '$2 != "total" { print $1 }' | percentile 90)" 180 lines
 
 while read -r count dir; do
   judge "$dir" "$count" 16 files
-done < <(everything | xargs -n1 dirname | sort | uniq -c)
+done < <({ everything; packages; } | xargs -n1 dirname | sort | uniq -c)
 
 # Data members are counted by their trailing underscore, so structs of plain data are exempt.
 while read -r members name; do

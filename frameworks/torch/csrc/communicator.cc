@@ -251,8 +251,8 @@ void Communicator::issueOnHost(const AllReduce& call, BpsWork& work) {
   work.markIssued(event);
 }
 
-// The calls run in a CUDA stream of the communicator. This stream waits for the work that the program has queued until now,
-// and the program's stream waits for the result in BpsWork::synchronize().
+// The calls run in a CUDA stream of the communicator. This stream waits for the work that the program has queued until
+// now, and the program's stream waits for the result in BpsWork::synchronize().
 void Communicator::issueOnDevice(const AllReduce& call, BpsWork& work) {
   const c10::Device device = call.tensors.front().device();
   const c10::impl::VirtualGuardImpl guard(device.type());
@@ -275,8 +275,8 @@ c10::intrusive_ptr<BpsWork> Communicator::allReduce(const AllReduce& call) {
   const c10::OptionalDeviceGuard device(onHost ? std::nullopt : std::optional(call.tensors.front().device()));
   connectLocked();
   const milliseconds limit = call.timeout.count() < 0 ? timeout() : call.timeout;
-  auto work = c10::make_intrusive<BpsWork>(shared_from_this(),
-                                           BpsWork::Call{call.type, call.tensors, calls() + 1, limit});
+  auto work =
+      c10::make_intrusive<BpsWork>(shared_from_this(), BpsWork::Call{call.type, call.tensors, calls() + 1, limit});
   try {
     if (onHost) issueOnHost(call, *work);
     else issueOnDevice(call, *work);

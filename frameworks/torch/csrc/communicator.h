@@ -1,8 +1,8 @@
 // Communicator: the bps communicator of one process group, and the works in flight on it.
 //
-// The ranks of the group meet through the group's store, so bps needs no BPS_ROOT. They meet at the first all-reduce or at
-// connect(), whichever is first (rendezvous.h). Two kinds of threads serve a communicator: completion_threads.h, and the
-// timer thread. The timer thread ends the communicator if a work is late, and drops works that nobody waits for.
+// The ranks of the group meet through the group's store, so bps needs no BPS_ROOT. They meet at the first all-reduce or
+// at connect(), whichever is first (rendezvous.h). Two kinds of threads serve a communicator: completion_threads.h, and
+// the timer thread. The timer thread ends the communicator if a work is late, and drops works that nobody waits for.
 //
 // Any thread may call any function. As everywhere in PyTorch, all ranks must make their calls in the same order.
 #pragma once
@@ -49,8 +49,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   // Starts the communicator, unless it has started. Throws if ranks or servers are missing.
   void connect();
   c10::intrusive_ptr<BpsWork> allReduce(const AllReduce& call);
-  // Makes another communicator of the same ranks, for the caller to free. All ranks call it together, while no work is in
-  // flight.
+  // Makes another communicator of the same ranks, for the caller to free. All ranks call it together, while no work is
+  // in flight.
   bpsComm_t split();
   // Ends the works in flight and all later calls; `reason` is in their errors. Does not wait for other ranks.
   void revoke(const std::string& reason);
@@ -103,8 +103,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bpsComm_t comm_ = nullptr;  // null before the start and after the end
   uint64_t sequence_ = 0;
   bool stopping_ = false;
-  std::string reason_;                                  // why this process ended the communicator; "" if it did not
-  std::deque<c10::intrusive_ptr<BpsWork>> inFlight_;    // in the order of the calls
+  std::string reason_;                                // why this process ended the communicator; "" if it did not
+  std::deque<c10::intrusive_ptr<BpsWork>> inFlight_;  // in the order of the calls
 
   std::thread timer_;  // runs runTimer()
   const std::shared_ptr<CompletionThreads> completion_ = std::make_shared<CompletionThreads>();

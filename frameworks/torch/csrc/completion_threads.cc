@@ -38,7 +38,8 @@ c10::intrusive_ptr<BpsWork> CompletionThreads::next() {
   return work;
 }
 
-// Drops the last reference to a work without the mutex (see Communicator::state_), and before the thread counts as idle.
+// Drops the last reference to a work without the mutex (see Communicator::state_), and before the thread counts as
+// idle.
 void CompletionThreads::run() {
   while (c10::intrusive_ptr<BpsWork> work = next()) {
     work->settleWhenDone();

@@ -1,7 +1,8 @@
-// CompletionThreads: complete the works whose futures the program has asked for, and run the callbacks of these futures.
+// CompletionThreads: complete the works whose futures the program has asked for, and run the callbacks of these
+// futures.
 //
-// One thread is enough while no callback waits. A callback may wait for another work, so a work is never left to threads
-// that all run callbacks: another thread then starts.
+// One thread is enough while no callback waits. A callback may wait for another work, so a work is never left to
+// threads that all run callbacks: another thread then starts.
 //
 // Any thread may call any function, also a callback.
 #pragma once

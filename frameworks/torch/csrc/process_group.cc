@@ -1,7 +1,7 @@
 #include "process_group.h"
 
-#include <algorithm>
 #include <torch/csrc/utils/pybind.h>
+#include <algorithm>
 
 #include "types.h"
 

@@ -1,7 +1,7 @@
 // ProcessGroupBps: the c10d backend "bps".
 //
-// All-reduces of the types and operations that bps has go to bps. Everything else goes to a Gloo group that has the same
-// ranks. Both answer the same question on every rank alike, so no rank waits in the wrong one.
+// All-reduces of the types and operations that bps has go to bps. Everything else goes to a Gloo group that has the
+// same ranks. Both answer the same question on every rank alike, so no rank waits in the wrong one.
 #pragma once
 #include <memory>
 #include <string>

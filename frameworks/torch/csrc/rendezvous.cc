@@ -18,7 +18,8 @@ std::string rankKey(int rank) { return c10::str("rank/", rank); }
 
 }  // namespace
 
-// Polls the store, because a thread inside wait() would keep all other threads from the store, and could not be aborted.
+// Polls the store, because a thread inside wait() would keep all other threads from the store, and could not be
+// aborted.
 void Rendezvous::waitForKey(const std::string& key) const {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   for (std::chrono::milliseconds pause = kFirstPoll; !store.check({key}); pause = std::min(2 * pause, kLastPoll)) {

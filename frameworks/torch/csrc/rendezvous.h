@@ -18,8 +18,9 @@ struct Rendezvous {
   // Returns why this rank gives up, or "". Any thread may change the answer.
   std::function<std::string()> givenUp;
 
-  // Waits for all ranks. bps itself waits only BPS_TIMEOUT for them, but a rank may load its data for minutes before its
-  // first call. Rank 0 then puts bps's id into the store, or the reason why there is none. Throws a DistBackendError.
+  // Waits for all ranks. bps itself waits only BPS_TIMEOUT for them, but a rank may load its data for minutes before
+  // its first call. Rank 0 then puts bps's id into the store, or the reason why there is none. Throws a
+  // DistBackendError.
   bpsUniqueId meet() const;
 
  private:

@@ -1,10 +1,11 @@
 // BpsWork: one all-reduce in flight, or several that belong together, as PyTorch sees them.
 //
-// A BpsWork keeps the tensors of its calls alive. A thread that waits for the work moves the calls itself. If the program
-// asks for a future, a completion thread of the communicator waits for the work and then completes the future.
+// A BpsWork keeps the tensors of its calls alive. A thread that waits for the work moves the calls itself. If the
+// program asks for a future, a completion thread of the communicator waits for the work and then completes the future.
 //
-// A work settles when its calls have ended: it then knows its outcome, and does not need the communicator any more. It is
-// complete when its future and its waiting threads know, too. Callbacks of the future run in the thread that completes it.
+// A work settles when its calls have ended: it then knows its outcome, and does not need the communicator any more. It
+// is complete when its future and its waiting threads know, too. Callbacks of the future run in the thread that
+// completes it.
 //
 // Any thread may call any function.
 #pragma once
