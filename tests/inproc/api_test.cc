@@ -1,5 +1,4 @@
 // Uses the public interface as a program does. All ranks are threads of this process.
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,19 +12,12 @@
 
 #include "bps/bps.h"
 #include "bps/bps_ext.h"
+#include "tests/support/own_process.h"
 
 namespace {
 
 const int kEnvironment = setenv("BPS_SOCKET_IFNAME", "lo", 1) | setenv("BPS_AUTH", "off", 1) |
                          setenv("BPS_TIMEOUT", "6", 1) | setenv("BPS_DEBUG", "NONE", 0);
-
-size_t entries(const char* directory) {
-  size_t count = 0;
-  DIR* dir = opendir(directory);
-  while (readdir(dir) != nullptr) ++count;
-  closedir(dir);
-  return count;
-}
 
 // The n ranks of one communicator. During run() each rank has a thread.
 class Ranks {
@@ -386,7 +378,7 @@ TEST(Api, DestroyMayFollowFinalize) {
 
 TEST(Api, AHundredCommunicatorsLeakNothing) {
   { const Ranks warm(2); }
-  const size_t fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  const size_t fds = bps::test::openDescriptors(), threads = bps::test::runningThreads();
   for (int i = 0; i < 100; ++i) {
     Ranks ranks(2);
     if (i % 10 == 0)
@@ -399,11 +391,11 @@ TEST(Api, AHundredCommunicatorsLeakNothing) {
   }
   // The rendezvous of the last unique id ends shortly after the last rank has joined.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while ((entries("/proc/self/fd") > fds || entries("/proc/self/task") > threads) &&
+  while ((bps::test::openDescriptors() > fds || bps::test::runningThreads() > threads) &&
          std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
-  EXPECT_LE(entries("/proc/self/fd"), fds);
-  EXPECT_LE(entries("/proc/self/task"), threads);
+  EXPECT_LE(bps::test::openDescriptors(), fds);
+  EXPECT_LE(bps::test::runningThreads(), threads);
 }
 
 TEST(Api, MemoryIsAlignedAndCountsAreChecked) {

@@ -1,5 +1,4 @@
 // Failures of ranks in the middle of an iteration, the end of reducers with calls in flight, and long runs.
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "tests/inproc/reducer/harness.h"
+#include "tests/support/own_process.h"
 
 namespace bps::test {
 namespace {
@@ -159,16 +159,8 @@ TEST(ReducerFailure, DestroyWaitsForTheCallsInFlight) {
   });
 }
 
-size_t entries(const char* directory) {
-  size_t count = 0;
-  DIR* dir = opendir(directory);
-  while (readdir(dir) != nullptr) ++count;
-  closedir(dir);
-  return count;
-}
-
 struct Resources {
-  size_t descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  size_t descriptors = openDescriptors(), threads = runningThreads();
   size_t heapBytes = ::mallinfo2().uordblks;
 };
 
@@ -206,7 +198,7 @@ TEST(ReducerFailure, AThousandIterationsLeakNothing) {
   EXPECT_EQ(after.threads, before.threads);
   EXPECT_LT(growth, 1000 * sizeof(void*)) << "bytes of the heap in 1000 iterations";
   reducers.clear();
-  EXPECT_EQ(entries("/proc/self/task"), before.threads - 4) << "two reducers with two queues each";
+  EXPECT_EQ(runningThreads(), before.threads - 4) << "two reducers with two queues each";
 }
 
 }  // namespace
