@@ -63,7 +63,7 @@ holds err "unknown option -q"
 expect "banana" 2 "$run" -n banana true
 holds err banana
 expect "options behind the command" 2 "$run" true -n 2
-holds err '^bps-run: -n WORKERS is required before COMMAND: options after true belong to it (see bps-run --help)$'
+holds err '^bps-run: -n WORKERS or -H HOSTS is required before COMMAND: options after true belong to it (see bps-run --help)$'
 expect help 0 "$run" --help
 holds out "--all-output"
 for name in bps-server BPS_RANK BPS_NRANKS BPS_HOSTID BPS_ROOT BPS_SERVERS BPS_KEY_FILE BPS_SOCKET_IFNAME; do holds out "$name"; done

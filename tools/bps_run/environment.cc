@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <random>
 #include <string_view>
@@ -51,6 +53,17 @@ Result<std::string> freeRoot(const PortRange& ports) {
   return std::move(last).within("no free port for BPS_ROOT");
 }
 
+// Picks a port of rank 0's machine. bps-run cannot ask another machine whether a port is free, so it takes a random one
+// below the range for outgoing connections. If it is in use, rank 0 says so.
+Result<std::string> remoteRoot(const RunOptions& options, const PortRange& ports) {
+  const bool loopback = std::all_of(options.hosts.begin(), options.hosts.end(),
+                                    [](const WorkerHost& host) { return isLoopback(host.name); });
+  const std::string address = BPS_TRY(hostAddress(options.hosts.front().name, loopback));
+  std::random_device random;
+  const unsigned port = ports.first != 0 ? ports.first : 10000 + random() % 20000;
+  return address + ":" + std::to_string(port);
+}
+
 bool allOnLoopback(const std::string& servers) {
   if (servers.empty()) return true;
   for (const std::string& server : split(servers, ',')) {
@@ -89,20 +102,44 @@ Result<EnvChanges> commonEnv(const RunOptions& options, const std::string& keyPa
                              const std::vector<std::string>& servers) {
   EnvChanges changes;
   std::string named = environmentValue("BPS_SERVERS");
-  if (options.servers) {
+  if (options.servers || !options.serverHosts.empty()) {
     named = joined(servers);
     changes["BPS_SERVERS"] = named.empty() ? std::nullopt : std::optional(named);
   }
   if (!keyPath.empty()) changes["BPS_KEY_FILE"] = keyPath;
   const PortRange ports = BPS_TRY(parsePortRange(environmentValue("BPS_PORT_RANGE")));
-  changes["BPS_ROOT"] = BPS_TRY(freeRoot(ports));
   changes["BPS_NRANKS"] = std::to_string(options.ranks());
+  if (!options.hosts.empty()) {
+    if (environmentValue("BPS_ROOT").empty()) changes["BPS_ROOT"] = BPS_TRY(remoteRoot(options, ports));
+    return changes;
+  }
+  changes["BPS_ROOT"] = BPS_TRY(freeRoot(ports));
   const bool chosen = !environmentValue("BPS_SOCKET_IFNAME").empty() || !environmentValue("NCCL_SOCKET_IFNAME").empty();
   if (!chosen && allOnLoopback(named)) changes["BPS_SOCKET_IFNAME"] = "lo";
   return changes;
 }
 
+bool isVariableName(const std::string& name) {
+  const auto letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+         std::all_of(name.begin(), name.end(), letter);
+}
+
+std::map<std::string, std::string> remoteEnvironment(const EnvChanges& changes,
+                                                     const std::vector<std::string>& exported) {
+  std::map<std::string, std::string> result;
+  for (const std::string& entry : environmentWith(changes)) {
+    const size_t end = entry.find('=');
+    const std::string name = entry.substr(0, end);
+    const bool passed = name.rfind("BPS_", 0) == 0 || name.rfind("NCCL_", 0) == 0 ||
+                        std::find(exported.begin(), exported.end(), name) != exported.end();
+    if (passed && isVariableName(name)) result[name] = entry.substr(end + 1);
+  }
+  return result;
+}
+
 EnvChanges rankEnv(const RunOptions& options, size_t rank) {
+  if (!options.hosts.empty()) return {{"BPS_RANK", std::to_string(rank)}};
   return {{"BPS_RANK", std::to_string(rank)},
           {"BPS_HOSTID", fmt::format("bps-run-{}-{}", ::getpid(), rank / options.ranksPerMachine)}};
 }

@@ -22,6 +22,12 @@ std::string environmentValue(const char* name);  // empty if the variable is uns
 // loopback interface if all servers are on this machine and the user has not chosen an interface.
 Result<EnvChanges> commonEnv(const RunOptions& options, const std::string& keyPath,
                              const std::vector<std::string>& servers);
+// Returns the variables that a process on another machine gets: BPS_*, NCCL_* and `exported` of this process, with the
+// changes applied.
+std::map<std::string, std::string> remoteEnvironment(const EnvChanges& changes,
+                                                     const std::vector<std::string>& exported);
+bool isVariableName(const std::string& name);
+
 // Returns the variables that one rank gets in addition to those of commonEnv().
 EnvChanges rankEnv(const RunOptions& options, size_t rank);
 

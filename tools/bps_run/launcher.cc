@@ -9,8 +9,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "src/base/format.h"
+#include "tools/bps_run/remote_script.h"
 
 namespace bps {
 namespace {
@@ -58,12 +62,20 @@ void printMessage(const std::string& text) { printLine(STDERR_FILENO, "bps-run: 
 
 void printSummary(const RunOptions& options, const std::string& where) {
   std::string servers = where.empty() ? "no servers" : "servers " + where;
-  if (options.servers) {
-    servers = plural(*options.servers, "server");
+  if (options.servers || !options.serverHosts.empty()) {
+    servers = plural(options.servers.value_or(options.serverHosts.size()), "server");
     if (!where.empty()) servers += " at " + where;
   }
-  printMessage(
-      fmt::format("{} x {}, {}", plural(options.workers, "worker"), plural(options.ranksPerMachine, "rank"), servers));
+  std::string ranks = "x " + plural(options.ranksPerMachine, "rank");
+  if (!options.hosts.empty()) ranks = "with " + plural(options.ranks(), "rank");
+  printMessage(fmt::format("{} {}, {}", plural(options.machines(), "worker"), ranks, servers));
+}
+
+Result<std::string> fileBytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (bytes.empty()) return failure(Code::kSystem, "cannot read the key {}", path);
+  return bytes;
 }
 
 }  // namespace
@@ -88,7 +100,7 @@ int Launcher::run() {
 
 Status Launcher::startAll() {
   signals_ = BPS_TRY(watchSignals());
-  BPS_TRY(startServers());
+  BPS_TRY(options_.serverHosts.empty() ? startServers() : startRemoteServers());
   BPS_TRY(waitListening());
   const EnvChanges common = BPS_TRY(commonEnv(options_, reaper_.keyPath(), addresses_));
   const auto servers = common.find("BPS_SERVERS");
@@ -97,21 +109,55 @@ Status Launcher::startAll() {
 }
 
 Status Launcher::startServers() {
-  constexpr std::string_view kListening = "listening on ";
   addresses_.resize(options_.servers.value_or(0));
   EnvChanges changes;
   if (environmentValue("BPS_SOCKET_IFNAME").empty() && environmentValue("NCCL_SOCKET_IFNAME").empty())
     changes["BPS_SOCKET_IFNAME"] = "lo";
   for (size_t server = 0; server < addresses_.size(); ++server) {
-    RunProcessSpec spec{fmt::format("server {}", server), {}, options_.allOutput, {}};
-    spec.process.argv = {siblingPath("bps-server"), "--listen", "127.0.0.1:0", "--key-file", reaper_.keyPath()};
-    spec.process.environment = environmentWith(changes);
-    spec.onOutputLine = [this, server, kListening](std::string_view line) {
-      if (line.substr(0, kListening.size()) == kListening) addresses_[server] = line.substr(kListening.size());
-    };
-    BPS_TRY(add(servers_, std::move(spec)));
+    ChildSpec process;
+    process.argv = {siblingPath("bps-server"), "--listen", "127.0.0.1:0", "--key-file", reaper_.keyPath()};
+    process.environment = environmentWith(changes);
+    BPS_TRY(addServer(server, std::move(process)));
   }
   return {};
+}
+
+Status Launcher::startRemoteServers() {
+  addresses_.resize(options_.serverHosts.size());
+  const bool loopback = std::all_of(options_.hosts.begin(), options_.hosts.end(),
+                                    [](const WorkerHost& host) { return isLoopback(host.name); });
+  for (size_t server = 0; server < addresses_.size(); ++server) {
+    const ServerHost& host = options_.serverHosts[server];
+    const std::string listen = BPS_TRY(hostAddress(host.name, loopback)) + ":" + std::to_string(host.port);
+    ChildSpec process = BPS_TRY(
+        remote(host.name, {{"BPS_SERVERS", {}}}, {"bps-server", "--listen", listen}, siblingPath("bps-server")));
+    BPS_TRY(addServer(server, std::move(process)));
+  }
+  return {};
+}
+
+Status Launcher::addServer(size_t server, ChildSpec process) {
+  constexpr std::string_view kListening = "listening on ";
+  RunProcessSpec spec{fmt::format("server {}", server), std::move(process), options_.allOutput, {}};
+  spec.onOutputLine = [this, server, kListening](std::string_view line) {
+    if (line.substr(0, kListening.size()) == kListening) addresses_[server] = line.substr(kListening.size());
+  };
+  return add(servers_, std::move(spec));
+}
+
+Result<ChildSpec> Launcher::remote(const std::string& host, const EnvChanges& changes, std::vector<std::string> command,
+                                   std::string alternative) const {
+  RemoteProgram program{
+      std::move(command), std::move(alternative), remoteEnvironment(changes, options_.exported), {}, {}};
+  if (!reaper_.keyPath().empty()) program.key = BPS_TRY(fileBytes(reaper_.keyPath()));
+  std::error_code none;
+  program.directory = std::filesystem::current_path(none).string();
+  ChildSpec process;
+  process.argv = options_.ssh;
+  process.argv.insert(process.argv.end(), {host, "/bin/sh -s"});
+  process.environment = environmentWith({});
+  process.input = remoteScript(program);
+  return process;
 }
 
 Status Launcher::waitListening() {
@@ -128,12 +174,17 @@ Status Launcher::waitListening() {
 }
 
 Status Launcher::startRanks(const EnvChanges& common) {
-  for (size_t rank = 0; rank < options_.ranks(); ++rank) {
-    EnvChanges changes = common;
-    changes.merge(rankEnv(options_, rank));
-    RunProcessSpec spec{std::to_string(rank), {}, options_.allOutput, {}};
-    spec.process = {options_.command, environmentWith(changes), rank != 0};
-    BPS_TRY(add(ranks_, std::move(spec)));
+  size_t rank = 0;
+  for (size_t machine = 0; machine < options_.machines(); ++machine) {
+    for (size_t local = 0; local < options_.ranksOf(machine); ++local, ++rank) {
+      EnvChanges changes = common;
+      changes.merge(rankEnv(options_, rank));
+      RunProcessSpec spec{std::to_string(rank), {}, options_.allOutput, {}};
+      if (options_.hosts.empty()) spec.process = {options_.command, environmentWith(changes)};
+      else spec.process = BPS_TRY(remote(options_.hosts[machine].name, changes, options_.command));
+      spec.process.pipes = rank != 0;
+      BPS_TRY(add(ranks_, std::move(spec)));
+    }
   }
   return {};
 }

@@ -16,8 +16,8 @@
 #include "src/base/status.h"
 #include "tools/bps_run/environment.h"
 #include "tools/bps_run/options.h"
+#include "tools/bps_run/process/run_process.h"
 #include "tools/bps_run/reaper.h"
-#include "tools/bps_run/run_process.h"
 
 namespace bps {
 
@@ -33,6 +33,11 @@ class Launcher {
 
   Status startAll();
   Status startServers();
+  Status startRemoteServers();
+  Status addServer(size_t server, ChildSpec process);
+  // Makes the process that runs a program on another machine.
+  Result<ChildSpec> remote(const std::string& host, const EnvChanges& changes, std::vector<std::string> command,
+                           std::string alternative = {}) const;
   Status startRanks(const EnvChanges& common);
   Status add(RunProcesses& processes, RunProcessSpec spec);
   Status waitListening();

@@ -7,15 +7,15 @@
 
 #include "tools/bps_run/environment.h"
 #include "tools/bps_run/launcher.h"
-#include "tools/bps_run/line_reader.h"
 #include "tools/bps_run/options.h"
+#include "tools/bps_run/process/line_reader.h"
 #include "tools/bps_run/reaper.h"
 
 namespace bps {
 namespace {
 
 Result<int> run(const RunOptions& options) {
-  const bool withKey = options.servers.value_or(0) > 0 || environmentValue("BPS_KEY_FILE").empty();
+  const bool withKey = options.startsServers() || environmentValue("BPS_KEY_FILE").empty();
   return Launcher(options, BPS_TRY(Reaper::start(withKey))).run();
 }
 
@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
   const ParsedOptions parsed = parseOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   const std::string& command = parsed.options.command.front();
-  const Program program = findProgram(command);
+  const bool here = parsed.options.hosts.empty();
+  const Program program = here ? findProgram(command) : Program{command};  // the other machines look for it
   if (program.status != 0) {
     printLine(STDERR_FILENO,
               "bps-run: ", command + (program.status == 127 ? ": command not found" : ": not an executable file"));

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "tools/bps_run/child.h"
-#include "tools/bps_run/line_reader.h"
+#include "tools/bps_run/process/child.h"
+#include "tools/bps_run/process/line_reader.h"
 
 namespace bps {
 
@@ -28,7 +28,7 @@ class RunProcess {
 
   const std::string& name() const { return name_; }
   pid_t pid() const { return group_; }
-  void signal(int number) const { child_.signal(number); }
+  void signal(int number) { child_.signal(number); }
   // Returns the file descriptors to poll for input. pump() reads from them without blocking.
   std::vector<int> descriptors() const;
   void pump();

@@ -1,4 +1,4 @@
-#include "tools/bps_run/line_reader.h"
+#include "tools/bps_run/process/line_reader.h"
 
 #include <fmt/core.h>
 #include <unistd.h>

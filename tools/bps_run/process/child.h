@@ -17,6 +17,9 @@ struct ChildSpec {
   std::vector<std::string> argv;
   std::vector<std::string> environment;  // each string is NAME=VALUE
   bool pipes = true;  // true if bps-run reads the output; false if the child inherits bps-run's output
+  // Written to the child's standard input, which then stays open until the child has ended. If empty, the standard
+  // input has no bytes.
+  std::string input{};
 };
 
 struct ExitInfo {
@@ -27,7 +30,7 @@ struct ExitInfo {
 class Child {
  public:
   // Starts a child. The calling process must have only one thread. The child dies with bps-run,
-  // starts with the default signal handlers and has an empty standard input.
+  // and starts with the default signal handlers.
   static Result<Child> start(const ChildSpec& spec);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
@@ -38,8 +41,11 @@ class Child {
   UniqueFd takeOutput() { return std::move(output_); }
   UniqueFd takeError() { return std::move(error_); }
 
-  // Sends the signal to the child's process group.
-  void signal(int number) const;
+  // Writes as much of the child's input as its pipe takes. Never blocks.
+  void feed();
+  // Sends the signal to the child's process group. If the child has an input, every signal but SIGKILL closes the input
+  // instead: this is how a remote script learns that it has to end, and the connection lives until its last output.
+  void signal(int number);
   // Returns how the child has ended, or nothing if the child runs. If the child has ended, kills
   // the remaining processes of its group. Never blocks.
   std::optional<ExitInfo> reap();
@@ -48,7 +54,8 @@ class Child {
   Child(pid_t pid, UniqueFd output, UniqueFd error) : pid_(pid), output_(std::move(output)), error_(std::move(error)) {}
 
   pid_t pid_;  // also the id of the process group; -1 after reap() has seen the end
-  UniqueFd output_, error_;
+  UniqueFd output_, error_, input_;
+  std::string unsent_;  // the rest of the input
 };
 
 }  // namespace bps

@@ -1,4 +1,4 @@
-#include "tools/bps_run/run_process.h"
+#include "tools/bps_run/process/run_process.h"
 
 #include <unistd.h>
 
@@ -36,6 +36,7 @@ std::vector<int> RunProcess::descriptors() const {
 }
 
 void RunProcess::pump() {
+  child_.feed();
   for (LineReader& reader : readers_) reader.pump();
 }
 
