@@ -125,7 +125,8 @@ Status Bench::runRow(Call call) {
   }
   if (row.outOfPlace.wrong > 0 || row.inPlace.wrong > 0) ++totals_.outOfBounds;
   onRow_(row);
-  if (!options_.jsonFile.empty() && options_.cycles != 0) totals_.rows.push_back(std::move(row));
+  const bool kept = !options_.jsonFile.empty() || !options_.csvFile.empty() || !options_.plotFile.empty();
+  if (kept && options_.cycles != 0) totals_.rows.push_back(std::move(row));
   return {};
 }
 

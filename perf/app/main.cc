@@ -11,10 +11,12 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "perf/app/bench.h"
 #include "perf/app/environment.h"
+#include "perf/report/files.h"
 #include "perf/report/json.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
@@ -36,6 +38,7 @@ struct Job {
   std::optional<int> color;  // color of this process; empty if the ranks are not split
   std::vector<std::string> arguments;
   std::string startTime;
+  std::vector<Curve> earlier;  // of the files of --plot-with; only in the process of rank 0
   mutable std::atomic<bool> complained{false};
 
   int localRanks() const { return options.threads * options.gpus; }
@@ -92,7 +95,7 @@ class RankRun {
       report_.errors.emplace_back(status.message());
       exitCode_ = kFailed;
     }
-    if (rank_ == 0 && !job_.options.jsonFile.empty()) writeJson();
+    if (rank_ == 0) writeFiles();
     return exitCode_;
   }
 
@@ -176,6 +179,27 @@ class RankRun {
             .check = o.checks > 0};
   }
 
+  void writeFiles() {
+    const Options& options = job_.options;
+    if (!options.jsonFile.empty()) writeJson();
+    if (!options.csvFile.empty()) note(writeFile("--csv", options.csvFile, csvText(report_.rows)));
+    if (!options.plotFile.empty()) note(writeFile("--plot", options.plotFile, plot()));
+  }
+
+  std::string plot() const {
+    std::vector<Curve> curves = curvesOf("this run", report_.rows);
+    curves.insert(curves.end(), job_.earlier.begin(), job_.earlier.end());
+    const std::string title =
+        fmt::format("All-reduce of {} ranks, {} iterations, {}", job_.ranks(), job_.options.iterations, job_.startTime);
+    return plotText(title, curves, busFactor(job_.ranks()) * idealAlgBw(job_.options, report_.facts));
+  }
+
+  void note(const Status& written) {
+    if (written.ok()) return;
+    printError(written.message());
+    if (exitCode_ == 0) exitCode_ = 1;
+  }
+
   void writeJson() {
     report_.startTime = job_.startTime;
     report_.endTime = timeText();
@@ -183,10 +207,8 @@ class RankRun {
     report_.environment = shownEnvironment(processEnvironment());
     report_.leastBw = job_.leastBw;
     report_.exitCode = exitCode_;
-    const auto name = writeNewFile(job_.options.jsonFile, jsonText(job_.options, report_));
-    if (name.ok()) return;
-    printError(name.error().message());
-    if (exitCode_ == 0) exitCode_ = 1;
+    auto name = writeNewFile(job_.options.jsonFile, jsonText(job_.options, report_));
+    if (!name.ok()) note(std::move(name).status());
   }
 
   const Job& job_;
@@ -218,6 +240,11 @@ Status prepare(std::span<const char* const> arguments, Job& job) {
   notes.push_back("ranks from " + job.place.source);
   notes.insert(notes.end(), job.place.notes.begin(), job.place.notes.end());
   job.color = BPS_TRY(splitColor(processLookup(), job.place.process));
+  std::istringstream names(job.options.plotWith);
+  for (std::string name; job.place.process == 0 && std::getline(names, name, ',');) {
+    const std::vector<Curve> curves = BPS_TRY(readCurves(name));
+    job.earlier.insert(job.earlier.end(), curves.begin(), curves.end());
+  }
   const char* least = processLookup()("NCCL_TESTS_MIN_BW");
   if (least == nullptr || *least == 0) return {};
   auto number = parseNumber(least);

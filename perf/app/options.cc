@@ -86,6 +86,9 @@ const std::array kSpecs = {
     Spec{'M', "memory", "0/1", "", &O::memory, 0, 1, kNoDevice},
     Spec{'u', "unalign", "N", "shift the buffers by N elements", &O::unalign, 0, 1 << 20},
     Spec{0, "link-gbps", "GBPS", "rate of a NIC, Gbit/s: print the ideal and the percentage reached", &O::linkGbps, 1e-6, 1e9},
+    Spec{0, "csv", "FILE", "write the rows as CSV", &O::csvFile},
+    Spec{0, "plot", "F.svg", "draw busbw over size", &O::plotFile},
+    Spec{0, "plot-with", "F.json,...", "draw these results of earlier runs (-J) too", &O::plotWith},
     Spec{0, "model", "NAME", "all-reduce the gradients of a network", &O::model},
     Spec{0, "backward-order", "", "last layer first, as they come in training", &O::backwardOrder},
     Spec{0, "bucket-bytes", "SIZE", "gather tensors into buckets of this size", ByteField{&O::bucketBytes}},
@@ -218,6 +221,11 @@ Status checkCombinations(const Options& o) {
   }
   if (!o.jsonFile.empty() && !o.jsonFile.ends_with(".json")) {
     return wrong("-J, --output_file", o.jsonFile, "a name that ends in .json");
+  }
+  if (!o.plotFile.empty() && !o.plotFile.ends_with(".svg"))
+    return wrong("--plot", o.plotFile, "a name that ends in .svg");
+  if (!o.plotWith.empty() && o.plotFile.empty()) {
+    return failure(Code::kInvalidArgument, "--plot-with {}: needs --plot", o.plotWith);
   }
   const auto number = parseNumber(o.root);
   if (!number.ok()) return wrong("-r, --root", o.root, "a rank, or -1");

@@ -24,7 +24,8 @@ struct Options {
   int nullStream = 0, timeout = 0, graph = 0, cpuTime = 0, average = 1, registerBuffers = 0;
   std::string ctaPolicy;
   int device = 0, deviceCtas = 16;
-  std::string jsonFile;
+  std::string jsonFile, csvFile, plotFile;
+  std::string plotWith;  // comma-separated JSON files of earlier runs
   int timestamps = 0, memory = 0, unalign = 0, perIteration = 0, skipIterations = 0;
   double linkGbps = 0;  // 0: not given
   std::string model, tensors, out, compare;

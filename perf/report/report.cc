@@ -182,12 +182,16 @@ std::string rowText(const Options& o, const Row& row) {
   return text + "\n";
 }
 
-std::string idealText(const Options& o, const JobFacts& facts, const Row& row) {
+double idealAlgBw(const Options& o, const JobFacts& facts) {
   const nlohmann::json json = parsed(facts);
   const double perByte =
       idealSecondsPerByte(number(json, "machines", facts.ranks), number(json, "servers", 0), o.linkGbps * 1e9 / 8);
-  if (o.linkGbps <= 0 || perByte <= 0) return {};
-  const double ideal = 1e-9 / perByte;
+  return o.linkGbps <= 0 || perByte <= 0 ? 0 : 1e-9 / perByte;
+}
+
+std::string idealText(const Options& o, const JobFacts& facts, const Row& row) {
+  const double ideal = idealAlgBw(o, facts);
+  if (ideal <= 0) return {};
   std::string text;
   add(text, "# %lu bytes: ideal algbw %.4g GB/s at %g Gbit/s, reached %.1f %% out of place, %.1f %% in place\n",
       static_cast<unsigned long>(row.bytes), ideal, o.linkGbps, 100 * row.outOfPlace.algbw / ideal,

@@ -59,6 +59,8 @@ std::string versionText();
 std::string headerText(const Options& options, const JobFacts& facts);
 std::string columnsText(const Options& options);
 std::string rowText(const Options& options, const Row& row);
+// The bound of algbw in GB/s. 0 without --link-gbps.
+double idealAlgBw(const Options& options, const JobFacts& facts);
 // Returns the line "# ... ideal ..." for a row. Empty without --link-gbps.
 std::string idealText(const Options& options, const JobFacts& facts, const Row& row);
 // Describes the path that a call of `bytes` takes.

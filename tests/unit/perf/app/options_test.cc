@@ -59,6 +59,8 @@ TEST(Options, ErrorsNameOptionValueAndExpectation) {
   EXPECT_THAT(bad({"-d", "quad"}), AllOf(HasSubstr("quad"), HasSubstr("bfloat16")));
   EXPECT_THAT(bad({"-o", "xor"}), AllOf(HasSubstr("xor"), HasSubstr("mulsum")));
   EXPECT_THAT(bad({"-J", "x.txt"}), HasSubstr(".json"));
+  EXPECT_THAT(bad({"--plot", "x.png"}), HasSubstr("x.png"));
+  EXPECT_THAT(bad({"--plot-with", "x.json"}), HasSubstr("needs --plot"));
   EXPECT_THAT(bad({"8"}), HasSubstr("not an option"));
   EXPECT_THAT(bad({"--backward-order=yes", "--model", "lenet5"}), HasSubstr("takes no value"));
 }
