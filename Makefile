@@ -238,12 +238,7 @@ docs: $(BUILD)/bin/bps-topo ## write the generated parts of the documents, and t
 ptx: ## write the kernel for GPUs, src/cuda/sum/sum_kernel.ptx (clang++-14)
 	@tests/check/ptx.sh --fix
 
-install: all ## install under PREFIX
-	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/bps
-	install -m 755 $(filter-out %.so.2,$(LIBS)) $(DESTDIR)$(PREFIX)/lib
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/lib/bps/nccl $(filter %.so.2,$(LIBS))
-	install -m 755 $(BINS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 include/bps/*.h $(DESTDIR)$(PREFIX)/include/bps
+include packaging/install.mk
 
 deps: ## install missing packages (apt)
 	@tools/deps.sh
@@ -252,6 +247,6 @@ clean: ## remove all build output
 	rm -rf build
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile packaging/install.mk
 
 -include $(shell test -d $(BUILD)/obj && find $(BUILD)/obj -name '*.d')

@@ -1,0 +1,15 @@
+# A version is compatible with a request for the same major and minor number, or an older minor number once the major
+# number is not 0.
+set(PACKAGE_VERSION "@VERSION@")
+string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" _bps_unused "${PACKAGE_VERSION}")
+set(_bps_major "${CMAKE_MATCH_1}")
+set(_bps_minor "${CMAKE_MATCH_2}")
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+if(NOT PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION AND PACKAGE_FIND_VERSION_MAJOR EQUAL _bps_major)
+  if(NOT _bps_major EQUAL 0 OR PACKAGE_FIND_VERSION_COUNT LESS 2 OR PACKAGE_FIND_VERSION_MINOR EQUAL _bps_minor)
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()

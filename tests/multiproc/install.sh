@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# make install and make uninstall: a C program finds bps by pkg-config, a C++ program by CMake and a Python program by
+# ctypes. They run with the installed bps-run and server. After uninstall nothing is left.
+BUILD=$1; . "$(dirname "$0")/lib.sh"
+BUILD=$(realpath "$BUILD")
+cd "$(dirname "$0")/../.." || exit 1
+stage=$WORK/stage prefix=$WORK/moved/opt
+unset BPS_KEY_FILE
+
+make_it() { make --no-print-directory -s BUILD="$BUILD" "$@" > "$WORK/make" 2>&1 || fail "make $*: $(tail -n 5 "$WORK/make")"; }
+
+# Installed files may be moved, as packages do.
+make_it install-files DESTDIR="$stage" PREFIX=/opt
+mkdir "$WORK/moved" && mv "$stage/opt" "$prefix" || exit 1
+export PATH=$prefix/bin:$PATH LD_LIBRARY_PATH=$prefix/lib
+version=$(bps-run --version) || fail "bps-run --version"
+readelf -S "$prefix/lib/libbps.so" | grep -q '\.debug_' && fail "libbps.so is not stripped"
+[ -s "$prefix/share/doc/bps/LICENSE" ] || fail "no licence"
+for program in "$prefix"/bin/*; do
+  name=$(basename "$program")
+  grep -q '^\.SH USAGE' "$prefix/share/man/man1/$name.1" || fail "no manual page of $name"
+  (complete() { [ "${*: -1}" = "$name" ]; }; . "$prefix/share/bash-completion/completions/$name") || fail "no completion of $name"
+done
+
+# run_all COMMAND...: two ranks and a server of the installation run it.
+run_all() {
+  bps-run -n 2 -s 1 "$@" > "$WORK/out" 2> "$WORK/err" || fail "$*: $(cat "$WORK/out" "$WORK/err")"
+}
+run_all bps-perf -b 1M -e 1M -n 2
+grep -q '# Out of bounds values : 0 OK' "$WORK/out" || fail "bps-perf: $(cat "$WORK/out")"
+
+if command -v pkg-config > /dev/null; then
+  export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+  [[ $version == *"$(pkg-config --modversion bps)"* ]] || fail "pkg-config says $(pkg-config --modversion bps), bps-run $version"
+  cc -std=c99 examples/all_reduce.c -o "$WORK/c" $(pkg-config --cflags --libs bps) || fail "the C program does not compile"
+  run_all "$WORK/c"
+else
+  echo "skip: pkg-config: not on this machine"
+fi
+
+if command -v cmake > /dev/null; then
+  mkdir "$WORK/cmake"
+  cat > "$WORK/cmake/CMakeLists.txt" <<'EOF'
+cmake_minimum_required(VERSION 3.13)
+project(user CXX)
+find_package(bps 0.1 REQUIRED)
+add_executable(user user.cc)
+target_link_libraries(user bps::bps)
+EOF
+  cat > "$WORK/cmake/user.cc" <<'EOF'
+#include <bps/bps.h>
+#include <cstdio>
+int main() {
+  int version = 0;
+  if (bpsGetVersion(&version) != bpsSuccess || version != BPS_VERSION_CODE) return 1;
+  std::printf("version %d\n", version);
+}
+EOF
+  (cd "$WORK/cmake" && cmake -DCMAKE_PREFIX_PATH="$prefix" . && cmake --build .) > "$WORK/make" 2>&1 ||
+    fail "the CMake program does not build: $(tail -n 15 "$WORK/make")"
+  run_all "$WORK/cmake/user"
+  sed -i 's/bps 0.1/bps 0.2/' "$WORK/cmake/CMakeLists.txt"
+  (cd "$WORK/cmake" && cmake -DCMAKE_PREFIX_PATH="$prefix" .) > /dev/null 2>&1 && fail "version 0.1 satisfies a request for 0.2"
+else
+  echo "skip: CMake: not on this machine"
+fi
+
+if command -v python3 > /dev/null; then
+  run_all python3 -c 'import ctypes
+version = ctypes.c_int()
+assert ctypes.CDLL("libbps.so").bpsGetVersion(ctypes.byref(version)) == 0 and version.value > 0'
+fi
+
+# Uninstall leaves the files of others.
+mkdir -p "$prefix/lib/cmake/other"
+touch "$prefix/lib/other.so" "$prefix/lib/cmake/other/other.cmake"
+make_it uninstall PREFIX="$prefix"
+left=$(cd "$prefix" && find . -type f -o -type l -o -name bps | sort | tr '\n' ' ')
+[ "$left" = "./lib/cmake/other/other.cmake ./lib/other.so " ] || fail "uninstall leaves $left"
+make -s BUILD="$BUILD" install-files PREFIX= > "$WORK/make" 2>&1 && fail "an empty PREFIX is accepted"
+grep -q 'PREFIX is empty' "$WORK/make" || fail "an empty PREFIX is not named: $(cat "$WORK/make")"
+echo "install: all right"
