@@ -73,7 +73,7 @@ class Plot {
         kWidth, height);
     label(kLeft, 28, title, "start", " font-size=\"16\"");
     axes();
-    if (ideal_ > 0) line(kLeft, y(ideal_), kWidth - kRight, y(ideal_), "#222", " stroke-dasharray=\"6 4\"");
+    if (ideal_ > 0) line({kLeft, y(ideal_)}, {kWidth - kRight, y(ideal_)}, "#222", " stroke-dasharray=\"6 4\"");
     for (size_t i = 0; i < curves_.size(); ++i) draw(i);
     drawLegend(kTop + kPlotHeight + 64);
     return text_ + "</svg>\n";
@@ -92,19 +92,22 @@ class Plot {
     text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", atX, atY, anchor, more,
                          escaped(words));
   }
-  void line(double x1, double y1, double x2, double y2, const char* colour, const std::string& more = {}) {
-    text_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"{}/>\n", x1, y1,
-                         x2, y2, colour, more);
+  struct Point {
+    double x, y;
+  };
+  void line(Point from, Point to, const char* colour, const std::string& more = {}) {
+    text_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"{}/>\n", from.x,
+                         from.y, to.x, to.y, colour, more);
   }
 
   void axes() {
     for (int i = 0; step_ * i <= top_ * (1 + 1e-9); ++i) {
-      line(kLeft, y(step_ * i), kWidth - kRight, y(step_ * i), i == 0 ? "#222" : "#ddd");
+      line({kLeft, y(step_ * i)}, {kWidth - kRight, y(step_ * i)}, i == 0 ? "#222" : "#ddd");
       label(kLeft - 8, y(step_ * i) + 4, fmt::format("{:g}", step_ * i), "end");
     }
     const size_t every = (sizes_.size() + kXLabels - 1) / kXLabels;
     for (size_t i = 0; i < sizes_.size(); i += std::max<size_t>(1, every)) {
-      line(x(sizes_[i]), kTop + kPlotHeight, x(sizes_[i]), kTop + kPlotHeight + 5, "#222");
+      line({x(sizes_[i]), kTop + kPlotHeight}, {x(sizes_[i]), kTop + kPlotHeight + 5}, "#222");
       label(x(sizes_[i]), kTop + kPlotHeight + 20, sizeText(sizes_[i]), "middle");
     }
     label(kLeft + (kWidth - kLeft - kRight) / 2, kTop + kPlotHeight + 42, "size in bytes", "middle");
@@ -130,11 +133,11 @@ class Plot {
 
   void drawLegend(double from) {
     for (size_t i = 0; i < curves_.size(); ++i, from += kLegendLine) {
-      line(kLeft, from, kLeft + 28, from, kColours[i % kColours.size()], style(i));
+      line({kLeft, from}, {kLeft + 28, from}, kColours[i % kColours.size()], style(i));
       label(kLeft + 36, from + 4, curves_[i].name, "start");
     }
     if (ideal_ <= 0) return;
-    line(kLeft, from, kLeft + 28, from, "#222", " stroke-dasharray=\"6 4\"");
+    line({kLeft, from}, {kLeft + 28, from}, "#222", " stroke-dasharray=\"6 4\"");
     label(kLeft + 36, from + 4, fmt::format("ideal, {:.3f} GB/s", ideal_), "start");
   }
 
