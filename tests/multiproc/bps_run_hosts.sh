@@ -88,6 +88,9 @@ for rank in 0 1 2 3; do
 done
 holds err '2 workers with 4 ranks, no servers'
 lacks log 'SHOWN'
+long=$(printf %0100000d 0)  # more than a pipe holds
+expect "long command" 0 "${on[@]}" "${hosts[@]}" -v sh -c 'echo ${#1}' x "$long"
+[ "$(grep -c 100000 "$dir/out")" = 4 ] || { fail "a long argument is lost"; cat "$dir/out"; }
 
 # Failures.
 expect "status" 5 "${on[@]}" "${hosts[@]}" sh -c '[ $BPS_RANK = 3 ] && { echo oops >&2; exit 5; }; exec sleep 71.5'

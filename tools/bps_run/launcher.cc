@@ -230,8 +230,10 @@ void Launcher::waitExit(const RunProcesses& processes, Deadline deadline) {
 void Launcher::step(Deadline deadline) {
   std::vector<pollfd> polled{{signals_.get(), POLLIN, 0}};
   for (const RunProcesses* processes : {&servers_, &ranks_})
-    for (const auto& process : *processes)
+    for (const auto& process : *processes) {
       for (int fd : process->descriptors()) polled.push_back({fd, POLLIN, 0});
+      if (process->feedDescriptor() >= 0) polled.push_back({process->feedDescriptor(), POLLOUT, 0});
+    }
   ::poll(polled.data(), polled.size(), deadline.leftMs());
   for (const RunProcesses* processes : {&servers_, &ranks_})
     for (const auto& process : *processes) process->pump();

@@ -43,6 +43,8 @@ class Child {
 
   // Writes as much of the child's input as its pipe takes. Never blocks.
   void feed();
+  // The descriptor that can take more of the input, or -1 if there is no more.
+  int feedDescriptor() const { return unsent_.empty() ? -1 : input_.get(); }
   // Sends the signal to the child's process group. If the child has an input, every signal but SIGKILL closes the input
   // instead: this is how a remote script learns that it has to end, and the connection lives until its last output.
   void signal(int number);

@@ -31,6 +31,7 @@ class RunProcess {
   void signal(int number) { child_.signal(number); }
   // Returns the file descriptors to poll for input. pump() reads from them without blocking.
   std::vector<int> descriptors() const;
+  int feedDescriptor() const { return child_.feedDescriptor(); }  // to poll for output; -1 if there is none
   void pump();
 
   // Returns true one time, when the process has ended. All output of the process has then been
