@@ -59,7 +59,7 @@ class CallSchedulerNetworkTest : public testing::Test {
   CommPriority priority_{board_};
   UserBuffers buffers_;
   ChunkGate gates_[2] = {{buffers_, priority_, std::chrono::hours(1)}, {buffers_, priority_, std::chrono::hours(1)}};
-  const Env env_;
+  const Env env_{};
   std::shared_ptr<Doorbell> bell_ = std::make_shared<Doorbell>(std::move(Doorbell::create()).value());
   CommunicatorFailure failure_{bell_, nullptr};
   ServerEvents serverEvents_;
