@@ -68,7 +68,7 @@ done
 expect "bad port" 2 "$run" "${hosts[@]}" --servers-on a:70000 true
 holds err '70000'
 expect "-n with -H" 2 "$run" -n 2 "${hosts[@]}" true
-holds err -- '--workers'
+holds err '--workers'
 expect "--servers-on without -H" 2 "$run" -n 2 --servers-on a true
 expect "bad name" 2 "$run" "${hosts[@]}" -x A=1 true
 holds err 'A=1'

@@ -56,9 +56,7 @@ Result<std::string> freeRoot(const PortRange& ports) {
 // Picks a port of rank 0's machine. bps-run cannot ask another machine whether a port is free, so it takes a random one
 // below the range for outgoing connections. If it is in use, rank 0 says so.
 Result<std::string> remoteRoot(const RunOptions& options, const PortRange& ports) {
-  const bool loopback = std::all_of(options.hosts.begin(), options.hosts.end(),
-                                    [](const WorkerHost& host) { return isLoopback(host.name); });
-  const std::string address = BPS_TRY(hostAddress(options.hosts.front().name, loopback));
+  const std::string address = BPS_TRY(hostAddress(options.hosts.front().name, allOnLoopback(options.hosts)));
   std::random_device random;
   const unsigned port = ports.first != 0 ? ports.first : 10000 + random() % 20000;
   return address + ":" + std::to_string(port);
@@ -66,11 +64,8 @@ Result<std::string> remoteRoot(const RunOptions& options, const PortRange& ports
 
 bool allOnLoopback(const std::string& servers) {
   if (servers.empty()) return true;
-  for (const std::string& server : split(servers, ',')) {
-    const bool loopback =
-        server.rfind("127.", 0) == 0 || server.rfind("localhost", 0) == 0 || server.rfind("[::1]", 0) == 0;
-    if (!loopback) return false;
-  }
+  for (const std::string& server : split(servers, ','))
+    if (!isLoopback(server.substr(0, server.rfind(':')))) return false;
   return true;
 }
 

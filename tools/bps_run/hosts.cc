@@ -85,6 +85,10 @@ bool isLoopback(const std::string& name) {
   return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
+bool allOnLoopback(const std::vector<WorkerHost>& hosts) {
+  return std::all_of(hosts.begin(), hosts.end(), [](const WorkerHost& host) { return isLoopback(host.name); });
+}
+
 Result<std::string> hostAddress(const std::string& name, bool loopback) {
   const std::string host = withoutUser(name);
   Address address = BPS_TRY(resolve({host, 1}, Deadline::in(std::chrono::seconds(10)))).front();

@@ -29,5 +29,6 @@ Result<std::vector<ServerHost>> parseServerHosts(const std::vector<std::string>&
 Result<std::string> hostAddress(const std::string& name, bool loopback);
 // True if the name is an address of the loopback interface or "localhost".
 bool isLoopback(const std::string& name);
+bool allOnLoopback(const std::vector<WorkerHost>& hosts);
 
 }  // namespace bps

@@ -124,8 +124,7 @@ Status Launcher::startServers() {
 
 Status Launcher::startRemoteServers() {
   addresses_.resize(options_.serverHosts.size());
-  const bool loopback = std::all_of(options_.hosts.begin(), options_.hosts.end(),
-                                    [](const WorkerHost& host) { return isLoopback(host.name); });
+  const bool loopback = allOnLoopback(options_.hosts);
   for (size_t server = 0; server < addresses_.size(); ++server) {
     const ServerHost& host = options_.serverHosts[server];
     const std::string listen = BPS_TRY(hostAddress(host.name, loopback)) + ":" + std::to_string(host.port);

@@ -106,8 +106,7 @@ ParsedOptions parseOptions(int argc, char** argv) {
       "bps-run -H HOST[:RANKS],... [--servers-on HOST[:PORT],...] [--] COMMAND...\n"
       "With -n, simulates WORKERS worker machines on this machine: runs COMMAND once per rank, and the bps-server "
       "beside bps-run\nonce per summation server. With -H, runs COMMAND on several machines, by ssh. Options of "
-      "bps-run "
-      "come before COMMAND.");
+      "bps-run come before COMMAND.");
   HostTexts hosts;
   declare(line, parsed.options, hosts);
   parsed.exit = line.parse(argc, argv);

@@ -69,7 +69,7 @@ TEST(Plot, TheHighestPointIsHighest) {
 TEST(Plot, OneSizeAndNoBandwidthGiveNoNonsense) {
   for (const std::string& text : {plotText("t", curvesOf("r", {row(0, 0)}), 0), plotText("t", {}, 0)}) {
     EXPECT_EQ(countOf(text, "nan") + countOf(text, "inf"), 0U) << text;
-    EXPECT_EQ(countOf(text, "</svg>") + countOf(text, "/>\n") > 0, true);
+    EXPECT_GT(countOf(text, "</svg>") + countOf(text, "/>\n"), 0U) << text;
   }
 }
 
