@@ -8,6 +8,7 @@
 
 #include "perf/report/files.h"
 #include "src/base/format.h"
+#include "src/base/xml.h"
 
 namespace bps::perf {
 namespace {
@@ -17,18 +18,6 @@ constexpr int kXLabels = 14, kYLabels = 6;
 constexpr size_t kMaxFileBytes = size_t{64} << 20;
 constexpr std::array<const char*, 8> kColours{"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
                                               "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else if (c == '"') out += "&quot;";
-    else out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out;
-}
 
 std::string sizeText(uint64_t bytes) {
   constexpr std::array<const char*, 5> kUnits{"", "K", "M", "G", "T"};
@@ -90,7 +79,7 @@ class Plot {
 
   void label(double atX, double atY, std::string_view words, const char* anchor, const std::string& more = {}) {
     text_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", atX, atY, anchor, more,
-                         escaped(words));
+                         xmlEscaped(words));
   }
   struct Point {
     double x, y;
@@ -128,7 +117,7 @@ class Plot {
       text_ += fmt::format(
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"><title>{}: {} bytes, {:.3f} GB/s</title>"
           "</circle>\n",
-          x(bytes), y(busbw), colour, escaped(curves_[i].name), bytes, busbw);
+          x(bytes), y(busbw), colour, xmlEscaped(curves_[i].name), bytes, busbw);
   }
 
   void drawLegend(double from) {

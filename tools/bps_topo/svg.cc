@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "src/base/xml.h"
 #include "tools/bps_topo/machine_text.h"
 #include "topo/rates.h"
 
@@ -17,22 +18,6 @@ constexpr double kColumn = 150, kRow = 120, kWidth = 124, kHeight = 44, kMargin 
 struct Box {
   double x = 0, y = 0;  // the center of the box
 };
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 class Drawing {
  public:
@@ -59,7 +44,7 @@ class Drawing {
                "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"12\">\n"
                "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
                "<text x=\"{2}\" y=\"{2}\">{3}: {4}, GB up / down for {5:.4g} GB</text>\n",
-               width, height, kMargin, escaped(report_.source), nameOf(report_.decision.best().plan.strategy),
+               width, height, kMargin, xmlEscaped(report_.source), nameOf(report_.decision.best().plan.strategy),
                static_cast<double>(report_.job.bytes) / kGiga) +
            lines + boxes + labels + "</svg>\n";
   }
@@ -131,7 +116,7 @@ class Drawing {
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\" stroke=\"#444\" "
         "stroke-width=\"{}\"/>\n<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n",
         at.x - kWidth / 2, at.y - kHeight / 2, kWidth, kHeight, kColors[static_cast<size_t>(topology_.node(id).kind)],
-        root ? 3 : 1, at.x, at.y + 4, escaped(name));
+        root ? 3 : 1, at.x, at.y + 4, xmlEscaped(name));
   }
 
   const MachineReport& report_;
