@@ -64,6 +64,16 @@ void holdBoard() {
 }
 void releaseBoard() { PriorityBoard::ofProcess().release(kHeld); }
 
+// Releases the board once so many ranks have called this function. The board belongs to the process, so a rank that
+// released it earlier would also release the calls of ranks that have not looked at theirs yet.
+Status releaseTogether(std::atomic<size_t>& ready, size_t ranks) {
+  ++ready;
+  for (const auto end = Clock::now() + 30s; ready < ranks; std::this_thread::sleep_for(1ms))
+    if (Clock::now() > end) return {Code::kTimeout, "another rank is not ready"};
+  releaseBoard();
+  return {};
+}
+
 // All ranks call this function. Calls are withheld when it returns.
 Status holdFrom(Communicator& comm) {
   BPS_TRY(comm.allGather({}));
@@ -302,8 +312,9 @@ TEST(PriorityTimeouts, AWithheldRankIsNotTakenForUnreachable) {
   job.env.timeout.value = 0.8;
   job.env.serverTimeout.value = 0.5;
   job.env.partitionBytes.value = 8192;  // more rounds than start while the call is withheld
+  std::atomic<size_t> ready = 0;
   EXPECT_EQ(failures(runRanks(job,
-                              [](Communicator& comm) -> Status {
+                              [&](Communicator& comm) -> Status {
                                 comm.setPriority(comm.rank() == 0 ? 0 : PriorityBoard::kMaxPriority);
                                 BPS_TRY(holdFrom(comm));
                                 Call large;
@@ -311,7 +322,7 @@ TEST(PriorityTimeouts, AWithheldRankIsNotTakenForUnreachable) {
                                 std::this_thread::sleep_for(4s);
                                 if (large.stream->idle()) return {Code::kInternal, "the call was not withheld"};
                                 if (!comm.latestServerLoss().empty()) return {Code::kInternal, comm.latestServerLoss()};
-                                releaseBoard();
+                                BPS_TRY(releaseTogether(ready, job.ranks));
                                 return large.end();
                               })),
             "");
@@ -322,6 +333,7 @@ TEST(PriorityServers, AServerMayLeaveOrBeLostWhileCallsAreWithheld) {
   Job job;
   job.ranks = 3;
   job.servers = servers.list();
+  std::atomic<size_t> ready = 0;
   EXPECT_EQ(failures(runRanks(job,
                               [&](Communicator& comm) -> Status {
                                 Call calls[3];
@@ -337,7 +349,7 @@ TEST(PriorityServers, AServerMayLeaveOrBeLostWhileCallsAreWithheld) {
                                 BPS_TRY(calls[2].begin(comm, kLarge));
                                 std::this_thread::sleep_for(300ms);
                                 if (calls[2].stream->idle()) return {Code::kInternal, "the call was not withheld"};
-                                releaseBoard();
+                                BPS_TRY(releaseTogether(ready, job.ranks));
                                 for (Call& call : calls) BPS_TRY(call.end());
                                 return {};
                               })),
