@@ -9,6 +9,10 @@ override FLAVOUR := asan
 endif
 BUILD  := $(if $(filter release,$(FLAVOUR)),build,build/$(FLAVOUR))
 PREFIX ?= /usr/local
+# The one place of the version is bps.h.
+VERSION := $(shell awk '/define BPS_(MAJOR|MINOR|PATCH) /{ printf "%s%s", dot, $$3; dot = "." }' include/bps/bps.h)
+# Programs need libbps by this name, the soname. It changes with the major number.
+SONAME  := libbps.so.$(firstword $(subst ., ,$(VERSION)))
 CCACHE := $(if $(CCACHE_DISABLE),,$(shell command -v ccache 2>/dev/null))
 # The cache ignores the build directory, so several clones share their objects.
 export CCACHE_NOHASHDIR := 1
@@ -156,7 +160,7 @@ $(CXX) $(LDFLAGS) -o $@ $(filter %.o %.so %.so.2,$^) $(filter %.a,$^) $(LINK_WIT
 endef
 define link-library
 @mkdir -p $(@D)
-$(CXX) -shared $(LDFLAGS) $(patsubst %,-Wl$(comma)--version-script=%,$(filter %.map,$^)) -Wl,-soname,$(@F) \
+$(CXX) -shared $(LDFLAGS) $(patsubst %,-Wl$(comma)--version-script=%,$(filter %.map,$^)) -Wl,-soname,$(or $(LIBRARY_SONAME),$(@F)) \
   $(LIBRARY_OPTIONS) -o $@ $(filter %.o %.a,$^) $(LINK_WITH)
 endef
 
@@ -168,6 +172,12 @@ $(SERVER): $(call objects,$(SERVER_SRCS))
 $(LIBBPS): $(call objects,$(API_SRCS)) $(CORE) src/api/libbps.map
 # A signal handler may stay installed (BPS_DUMP_SIGNAL), so the library stays in memory after dlclose().
 $(LIBBPS): private LIBRARY_OPTIONS := $(HIDDEN) $(RESIDENT)
+$(LIBBPS): private LIBRARY_SONAME := $(SONAME)
+# An older build folder has the library under another name.
+$(LIBBPS): $(BUILD)/soname
+$(BUILD)/soname: FORCE
+	@mkdir -p $(@D)
+	@echo '$(SONAME)' | cmp -s - $@ || echo '$(SONAME)' > $@
 
 $(PLUGIN): $(call objects,$(PLUGIN_SRCS)) net_plugin/plugin.map
 $(PLUGIN): private LIBRARY_OPTIONS := $(HIDDEN) $(RESIDENT)
@@ -183,6 +193,7 @@ $(BUILD)/lib/libbps-nccl.so $(BUILD)/lib/nccl/libnccl.so.2: private LIBRARY_OPTI
 
 $(LIBS):
 	$(link-library)
+	$(if $(LIBRARY_SONAME),@ln -sf $(@F) $(@D)/$(LIBRARY_SONAME))
 
 $(TOOLS): $(BUILD)/bin/%: $$(call objects,$$(call sources,tools/command_line tools/$$(subst -,_,$$*))) $(SERVER) $(CORE)
 	$(link-program)
@@ -211,7 +222,7 @@ test-gpu: all $(GPU_TEST) $(GPU_RANKS) ## the tests that need a real NVIDIA GPU;
 	@tests/gpu/run.sh $(BUILD)
 
 GPU_KIT := $(addprefix bin/,bps-run bps-server bps-perf) \
-  $(addprefix lib/,libbps.so libbps-nccl.so libnccl-net-bps.so) $(addprefix tests/,gpu gpu_ranks)
+  $(addprefix lib/,$(SONAME) libbps-nccl.so libnccl-net-bps.so) $(addprefix tests/,gpu gpu_ranks)
 GPU_KIT_SCRIPTS := $(wildcard tests/gpu/*.sh) examples/ddp.py
 gpu-kit: all $(GPU_TEST) $(GPU_RANKS) ## build/gpu-kit: all that a machine with a GPU needs to run the tests: run.sh
 	@rm -rf $(BUILD)/gpu-kit

@@ -1,7 +1,9 @@
 """Builds bps_torch against libbps: the installed one, that of $BPS_HOME, or that of this repository's build folder."""
 
 import os
+import re
 import shutil
+import sysconfig
 from pathlib import Path
 
 from setuptools import setup
@@ -14,9 +16,16 @@ PLACES = [Path(p) for p in (os.environ.get("BPS_HOME"), HERE.parents[1], "/usr/l
 def find_bps():
     """Returns the folder of bps's headers, and its libraries: libbps.so and the net plugin that it loads."""
     for place in PLACES:
-        for folder in (place / "lib", place / "build/lib"):
-            libraries = [folder / "libbps.so", folder / "libnccl-net-bps.so"]
-            if all(each.exists() for each in libraries) and (place / "include/bps/bps_ext.h").exists():
+        if not (place / "include/bps/bps_ext.h").exists():
+            continue
+        # The extension needs the library by its soname, which ends in the major number of the version.
+        version = re.search(r"^#define BPS_MAJOR (\d+)$", (place / "include/bps/bps.h").read_text(), re.MULTILINE)
+        if version is None:
+            continue
+        multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+        for folder in (place / "lib", place / "lib64", place / "lib" / multiarch, place / "build/lib"):
+            libraries = [folder / f"libbps.so.{version.group(1)}", folder / "libnccl-net-bps.so"]
+            if all(each.exists() for each in [folder / "libbps.so", *libraries]):
                 return place / "include", libraries
     raise SystemExit(
         f"bps_torch: no libbps.so with its headers in {', '.join(map(str, PLACES))}. Build and install bps "

@@ -14,12 +14,17 @@ make_it install-files DESTDIR="$stage" PREFIX=/opt
 mkdir "$WORK/moved" && mv "$stage/opt" "$prefix" || exit 1
 export PATH=$prefix/bin:$PATH LD_LIBRARY_PATH=$prefix/lib
 version=$(bps-run --version) || fail "bps-run --version"
+soname=$(readelf -d "$prefix/lib/libbps.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+[ "$soname" = libbps.so.0 ] && [ "$(readlink "$prefix/lib/libbps.so")" = "$soname" ] || fail "the soname is $soname"
+[ "$(readlink "$prefix/lib/$soname")" = "libbps.so.${version#* }" ] || fail "$soname is $(readlink "$prefix/lib/$soname")"
 readelf -S "$prefix/lib/libbps.so" | grep -q '\.debug_' && fail "libbps.so is not stripped"
 [ -s "$prefix/share/doc/bps/LICENSE" ] || fail "no licence"
 for program in "$prefix"/bin/*; do
   name=$(basename "$program")
   grep -q '^\.SH USAGE' "$prefix/share/man/man1/$name.1" || fail "no manual page of $name"
   (complete() { [ "${*: -1}" = "$name" ]; }; . "$prefix/share/bash-completion/completions/$name") || fail "no completion of $name"
+  grep -q "^  '--help:" "$prefix/share/zsh/site-functions/_$name" || fail "no completion of $name for zsh"
+  ! command -v zsh > /dev/null || zsh -n "$prefix/share/zsh/site-functions/_$name" || fail "the completion of $name for zsh"
 done
 
 # run_all COMMAND...: two ranks and a server of the installation run it.
@@ -70,6 +75,20 @@ if command -v python3 > /dev/null; then
 version = ctypes.c_int()
 assert ctypes.CDLL("libbps.so").bpsGetVersion(ctypes.byref(version)) == 0 and version.value > 0'
 fi
+
+# The same with the folders of a Debian package.
+deep=$WORK/deep/usr
+make_it install-files PREFIX="$deep" LIBDIR="$deep/lib/triplet"
+if command -v pkg-config > /dev/null; then
+  cc examples/all_reduce.c -o "$WORK/deep_c" $(PKG_CONFIG_PATH=$deep/lib/triplet/pkgconfig pkg-config --cflags --libs bps) ||
+    fail "with LIBDIR the C program does not compile"
+  LD_LIBRARY_PATH=$deep/lib/triplet run_all "$WORK/deep_c"
+fi
+make_it uninstall PREFIX="$deep" LIBDIR=lib/triplet
+left=$(find "$deep" ! -type d)
+[ -z "$left" ] || fail "uninstall with LIBDIR leaves $left"
+make -s BUILD="$BUILD" install-files PREFIX="$deep" LIBDIR=/elsewhere > "$WORK/make" 2>&1 && fail "a LIBDIR outside PREFIX is accepted"
+grep -q 'LIBDIR=/elsewhere must be a folder in PREFIX' "$WORK/make" || fail "a wrong LIBDIR is not named: $(cat "$WORK/make")"
 
 # Uninstall leaves the files of others.
 mkdir -p "$prefix/lib/cmake/other"
