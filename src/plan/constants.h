@@ -18,6 +18,7 @@ inline constexpr double kRoundSeconds       = 5e-3;        // s; a larger value 
 inline constexpr size_t kMaxRoundBytes      = 2U << 20;    // bytes of all machines' chunks for one owner; more need memory
 // Chunks in flight.
 inline constexpr size_t kMinWindow          = 2;           // rounds; one is sent while another one is answered
+inline constexpr double kSpareRounds        = 0.8;         // rounds; more keep NICs busy beside late chunks but lengthen queues
 inline constexpr size_t kMaxWindow          = 8;           // rounds; more bridge longer round trips but need memory
 inline constexpr size_t kExchangeAhead      = 3;           // chunks of a call sent ahead of the sums (exchange path)
 inline constexpr size_t kExchangeSlots      = 4;           // chunks in flight on the exchange path; more need memory

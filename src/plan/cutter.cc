@@ -10,7 +10,8 @@ namespace {
 
 __extension__ using UInt128 = unsigned __int128;
 
-constexpr size_t kLatencyRounds = constants::kMaxWindow - constants::kMinWindow;
+// The largest window without the rounds in which chunks are sent and answered, and without the spare rounds.
+constexpr double kLatencyRounds = constants::kMaxWindow - constants::kMinWindow - constants::kSpareRounds;
 
 size_t ceilDivide(size_t a, size_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -32,7 +33,8 @@ size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimi
   const auto quantaOf = [&](size_t bytes) { return std::max<size_t>(1, bytes / quantumBytes); };
   const double meanBytes = static_cast<double>(mean) * static_cast<double>(quantumBytes);
   const auto cheapest = static_cast<size_t>(std::sqrt(meanBytes / static_cast<double>(limits.chunkCostBytes)));
-  const size_t least = std::max(constants::kMinChunkBytes, limits.latencyBytes / kLatencyRounds);
+  const auto bridged = static_cast<size_t>(static_cast<double>(limits.latencyBytes) / kLatencyRounds);
+  const size_t least = std::max(constants::kMinChunkBytes, bridged);
   const size_t finest = mean / quantaOf(std::min(least, limits.targetChunkBytes));
   const size_t coarsest = ceilDivide(largest, quantaOf(limits.targetChunkBytes));
   const size_t wanted = std::max({size_t{1}, coarsest, std::min(cheapest, finest)});
@@ -41,8 +43,10 @@ size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimi
 
 // The window of a call whose largest chunk has so many bytes.
 size_t windowFor(size_t chunkBytes, const CutLimits& limits) {
-  const size_t latencyRounds = ceilDivide(std::max<size_t>(1, limits.latencyBytes), std::max<size_t>(1, chunkBytes));
-  return constants::kMinWindow + std::min(latencyRounds, kLatencyRounds);
+  const double latencyRounds =
+      static_cast<double>(limits.latencyBytes) / static_cast<double>(std::max<size_t>(1, chunkBytes));
+  const double rounds = std::min(latencyRounds, kLatencyRounds) + constants::kSpareRounds;
+  return constants::kMinWindow + static_cast<size_t>(std::ceil(rounds));
 }
 
 }  // namespace

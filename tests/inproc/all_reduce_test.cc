@@ -213,13 +213,13 @@ TEST(ReleaseFreedMemory, SeveralThreadsAtOnceDoNotDeadlock) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto all = [] {
     std::atomic<int> ready{0};
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i)
       threads.emplace_back([&ready] {
         for (++ready; ready < 4;) std::this_thread::yield();
         releaseFreedMemory();
       });
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
     std::_Exit(0);
   };
   for (int time = 0; time < 5; ++time) EXPECT_EXIT(all(), testing::ExitedWithCode(0), "");

@@ -35,7 +35,7 @@ class Ranks {
   // default stream, so a rank that waited for the default stream would also wait for the other
   // ranks' calls.
   void run(const std::function<void(int, bpsComm_t, bpsHostStream_t)>& body) {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (size_t r = 0; r < comms.size(); ++r) {
       threads.emplace_back([&, r] {
         bpsHostStream_t stream = nullptr;
@@ -44,7 +44,7 @@ class Ranks {
         bpsHostStreamDestroy(stream);
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
   }
   std::vector<bpsComm_t> comms;
 };
@@ -245,7 +245,7 @@ class BlockedFinalize : public testing::Test {
     ASSERT_EQ(bpsAllReduce(data, data, 1, bpsFloat32, bpsSum, ranks_.comms[0], stream_), bpsSuccess);
     std::atomic<pid_t> thread{0};
     const bpsComm_t comm = ranks_.comms[0];
-    finalizer_ = std::thread([this, comm, &thread] {
+    finalizer_ = std::jthread([this, comm, &thread] {
       thread = gettid();
       outcome_ = bpsCommFinalize(comm);
     });
@@ -264,7 +264,7 @@ class BlockedFinalize : public testing::Test {
   std::vector<float> value_{1};
   bpsHostStream_t stream_ = nullptr;
   bpsResult_t outcome_ = bpsSuccess;
-  std::thread finalizer_;
+  std::jthread finalizer_;
 };
 
 TEST_F(BlockedFinalize, AbortEndsItAndFreesTheCommunicator) {

@@ -149,7 +149,7 @@ TEST_F(GroupTest, LateRankFailsTheSplitAndNotTheParent) {
   for (int late = 0; late < 2; ++late) {
     bpsComm_t early = nullptr, lateOne = nullptr;
     std::string why;
-    std::thread rank([&] {
+    std::jthread rank([&] {
       EXPECT_EQ(bpsCommSplit(comms_[1 - late], 0, 0, &early, nullptr), bpsRemoteError);
       why = bpsGetLastError(nullptr);
     });
@@ -194,13 +194,13 @@ TEST_F(GroupTest, ForkedChildLeavesItsParentsCommunicatorsAlone) {
 TEST_F(GroupTest, DefaultStreamReportsEachThreadsOwnFailure) {
   float values[2][200] = {};
   bpsResult_t outcomes[2] = {bpsSuccess, bpsSuccess};
-  std::vector<std::thread> ranks;
+  std::vector<std::jthread> ranks;
   for (size_t r = 0; r < 2; ++r)
     ranks.emplace_back([&, r] {  // the ranks disagree on the count
       outcomes[r] = bpsAllReduce(values[r], values[r], r == 0 ? 100 : 200, bpsFloat32, bpsSum, comms_[r], nullptr);
       if (outcomes[r] == bpsSuccess) outcomes[r] = bpsHostStreamSynchronize(nullptr);
     });
-  for (std::thread& rank : ranks) rank.join();
+  for (std::jthread& rank : ranks) rank.join();
   EXPECT_EQ(outcomes[0], bpsInvalidUsage);
   EXPECT_EQ(outcomes[1], bpsInvalidUsage);
   EXPECT_EQ(bpsHostStreamSynchronize(nullptr), bpsSuccess) << "reported already";

@@ -36,7 +36,7 @@ Servers::Servers(size_t count, const Env& env) {
     one->runner = valueOrExit(JobThreads::start(env, 1, {}), "lane threads");
     const Key key = valueOrExit(serverKey(env), "key");
     one->control = valueOrExit(server::ControlServer::create(env, loopback(), key, *one->runner), "control server");
-    one->thread = std::thread([self = one.get()] {
+    one->thread = std::jthread([self = one.get()] {
       const Status ended = self->control->run();
       if (!ended.ok()) std::fprintf(stderr, "server ended: %s\n", ended.message());
     });
@@ -67,7 +67,7 @@ size_t machineOf(const Job& job, size_t rank) {
 std::vector<Status> runRanks(const Job& job, const Body& body) {
   const UniqueId id = valueOrExit(UniqueId::create(job.env), "unique id");
   std::vector<std::future<Status>> ranks;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t rank = 0; rank < job.ranks; ++rank) {
     std::packaged_task<Status()> task([&job, &body, id, rank]() -> Status {
       Env env = job.env;
@@ -88,7 +88,7 @@ std::vector<Status> runRanks(const Job& job, const Body& body) {
     std::fprintf(stderr, "rank %zu is stuck after %lld s\n", rank, static_cast<long long>(job.limit.count()));
     std::abort();
   }
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
   std::vector<Status> outcomes;
   for (auto& rank : ranks) outcomes.push_back(rank.get());
   return outcomes;

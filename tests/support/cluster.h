@@ -40,7 +40,7 @@ class Servers {
   struct TestServer {
     std::unique_ptr<JobThreads> runner;
     std::unique_ptr<server::ControlServer> control;
-    std::thread thread;
+    std::jthread thread;
   };
   std::vector<std::unique_ptr<TestServer>> servers_;
 };

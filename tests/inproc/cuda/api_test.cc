@@ -40,7 +40,7 @@ TEST_F(CudaApi, CommunicatorsTakeTheThreadsDevice) {
   const cuda::ScopedContext scope(device(1));
   bpsComm_t comm = join(), part = nullptr;
   EXPECT_EQ(deviceOf(comm), 1);
-  std::thread([&] { EXPECT_EQ(bpsCommSplit(comm, 0, 0, &part, nullptr), bpsSuccess); }).join();
+  std::jthread([&] { EXPECT_EQ(bpsCommSplit(comm, 0, 0, &part, nullptr), bpsSuccess); }).join();
   EXPECT_EQ(deviceOf(part), 1) << "a part is where its whole is";
   EXPECT_EQ(bpsCommDestroy(part), bpsSuccess);
 }
@@ -51,7 +51,7 @@ TEST_F(CudaApi, AllRanksAtOnceAreOnTheListedDevices) {
   ASSERT_EQ(bpsCommInitAll(comms, 2, list), bpsSuccess) << bpsGetLastError(nullptr);
   EXPECT_EQ(deviceOf(comms[0]), 1);
   EXPECT_EQ(deviceOf(comms[1]), 0);
-  std::thread other([&] { bpsCommDestroy(comms[1]); });
+  std::jthread other([&] { bpsCommDestroy(comms[1]); });
   bpsCommDestroy(comms[0]);
   other.join();
   EXPECT_EQ(bpsCommInitAll(comms, 2, wrong), bpsInvalidArgument);

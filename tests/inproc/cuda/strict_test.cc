@@ -202,7 +202,7 @@ TEST_P(StrictCuda, AbortCallsNothingOfCuda) {
       return {};
     }
     BPS_TRY(issue(comm, stream, buffers));
-    std::thread aborter([&] {
+    std::jthread aborter([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       comm.abort();
       comm.releaseFailedStreams();

@@ -212,7 +212,7 @@ TEST_P(Priority, PrioritiesMayChangeWhileCallsAreInFlight) {
   EXPECT_EQ(run([](Communicator& comm) -> Status {
               const auto other = BPS_TRY(splitUrgent(comm));
               std::atomic<bool> stop{false};
-              std::thread changes([&] {
+              std::jthread changes([&] {
                 for (int i = 0; !stop; ++i) {
                   (i % 2 == 0 ? comm : *other).setPriority(i % (PriorityBoard::kMaxPriority + 1));
                   std::this_thread::sleep_for(200us);
@@ -275,7 +275,7 @@ TEST(PriorityWakeUp, AWithheldCallGoesOnSoonAfterTheHigherPriorityEnds) {
     Call call;
     BPS_TRY(holdFrom(comm));
     std::atomic<Clock::rep> released{0};
-    std::thread release([&] {
+    std::jthread release([&] {
       std::this_thread::sleep_for(100ms);
       released = Clock::now().time_since_epoch().count();
       if (comm.rank() == 0) releaseBoard();

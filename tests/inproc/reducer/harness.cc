@@ -61,9 +61,9 @@ std::vector<bpsComm_t> ReducerJob::of(size_t rank) const {
 }
 
 void ReducerJob::run(const std::function<void(size_t)>& body) const {
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t rank = 0; rank < shape_.ranks; ++rank) threads.emplace_back([&body, rank] { body(rank); });
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
 }
 
 Model floatModel(std::vector<size_t> counts) {

@@ -47,7 +47,7 @@ void expectAllRanksEnd(const std::string& text, const std::function<void(Reducer
         while (ended < 2) std::this_thread::yield();
         return;
       }
-      std::thread waiter([&] { EXPECT_EQ(reducer.wait(0), bpsRemoteError); });
+      std::jthread waiter([&] { EXPECT_EQ(reducer.wait(0), bpsRemoteError); });
       (void)markDownTo(reducer, kParameters, 0);
       EXPECT_EQ(reducer.finish(), bpsRemoteError);
       EXPECT_TRUE(lastErrorSays("rank 2"));

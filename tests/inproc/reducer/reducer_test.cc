@@ -107,7 +107,7 @@ class Training {
     std::vector<size_t> order(model_.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(static_cast<unsigned>(iteration * 8 + reducer_.rank())));
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (size_t thread = 0; thread < 3; ++thread)
       threads.emplace_back([&, thread] {
         for (size_t i = thread; i < order.size(); i += 3) {
@@ -117,7 +117,7 @@ class Training {
               << bpsGetLastError(nullptr);
         }
       });
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
   }
 
   void compare(size_t iteration, size_t parameter) const {
@@ -241,7 +241,7 @@ TEST(Reducer, WaitReturnsBeforeTheOtherBucketsAreReady) {
       ASSERT_EQ(reducer.wait(2), bpsSuccess);
       EXPECT_EQ(reducer.first(2), 1.5F);
       EXPECT_EQ(reducer.first(0), static_cast<float>(rank + 1));
-      std::thread waiter([&] {
+      std::jthread waiter([&] {
         EXPECT_EQ(reducer.wait(0), bpsSuccess);
         EXPECT_EQ(reducer.first(0), 1.5F);
       });

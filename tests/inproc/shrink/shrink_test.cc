@@ -32,9 +32,9 @@ class ShrinkApiTest : public testing::Test {
   }
   // Runs body(rank) for each rank on its own thread.
   static void onThreads(std::initializer_list<int> ranks, const std::function<void(int)>& body) {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (const int rank : ranks) threads.emplace_back(body, rank);
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
   }
   bpsResult_t shrink(int rank, std::vector<int> excluded, int flags, bpsConfig_t* config = nullptr) {
     return bpsCommShrink(comms_[rank], excluded.data(), static_cast<int>(excluded.size()), &smaller_[rank], config,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -128,16 +129,20 @@ class Cluster {
       : Cluster(newId(env), nRanks, env, std::move(hostOf), {}) {}
   Cluster(const UniqueId& id, uint32_t nRanks, const Env& env, HostOf hostOf, const std::set<uint32_t>& absent)
       : ranks_(nRanks) {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (uint32_t r = 0; r < nRanks; ++r)
       if (absent.count(r) == 0) threads.emplace_back([&, r] { join(r, env, {id, r, nRanks, hostOf(r)}); });
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
   }
 
   static std::string oneMachinePerRank(uint32_t rank) { return "machine " + std::to_string(rank); }
 
   Rank& operator[](size_t r) { return ranks_[r]; }
-  ControlPlane& plane(size_t r) { return *ranks_[r].plane; }
+  // Throws if the rank has not joined, so that the test fails and the other tests of the program go on.
+  ControlPlane& plane(size_t r) {
+    if (ranks_[r].plane == nullptr) throw std::runtime_error("rank " + std::to_string(r) + " has not joined");
+    return *ranks_[r].plane;
+  }
   size_t size() const { return ranks_.size(); }
   void expectJoined() {
     for (Rank& rank : ranks_) ASSERT_TRUE(rank.joined.ok()) << rank.joined.message();
@@ -150,10 +155,10 @@ class Cluster {
   }
   // Runs `body` for every rank, each on its own thread.
   void each(const std::function<void(uint32_t, ControlPlane&)>& body) {
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (uint32_t r = 0; r < ranks_.size(); ++r)
       if (ranks_[r].plane) threads.emplace_back([&, r] { body(r, *ranks_[r].plane); });
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
   }
   void leave() {
     each([](uint32_t, ControlPlane& plane) { plane.leave(soon()); });

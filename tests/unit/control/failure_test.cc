@@ -36,7 +36,7 @@ TEST(Failure, DestructionRightAfterAReportDoesNotHang) {
     }
   });
   std::future<void> done = task.get_future();
-  std::thread thread(std::move(task));
+  std::jthread thread(std::move(task));
   const bool ended = done.wait_for(std::chrono::seconds(120)) == std::future_status::ready;
   EXPECT_TRUE(ended) << "a control plane does not end";
   if (!ended) std::abort();  // a blocked thread cannot be joined
@@ -55,11 +55,11 @@ TEST(Failure, DeadRankIsNamedOnAllOthers) {
 TEST(Failure, BlockedCallReturnsTheFailure) {
   Cluster cluster(4);
   cluster.expectJoined();
-  std::thread killer([&] {
+  std::jthread killer([&] {
     std::this_thread::sleep_for(100ms);
     cluster[2].plane.reset();
   });
-  std::vector<std::thread> blocked;
+  std::vector<std::jthread> blocked;
   for (size_t r : {0, 1, 3})
     blocked.emplace_back([&, r] {
       const Status status = cluster.plane(r).barrier(soon(3));
@@ -68,7 +68,7 @@ TEST(Failure, BlockedCallReturnsTheFailure) {
       EXPECT_FALSE(cluster.plane(r).gather({1}, soon(1)).ok()) << "later calls fail at once";
     });
   killer.join();
-  for (std::thread& thread : blocked) thread.join();
+  for (std::jthread& thread : blocked) thread.join();
 }
 
 TEST(Failure, DeadHubIsNamed) {
@@ -85,9 +85,8 @@ TEST(Failure, SilentRankIsNamedAfterHalfTheTimeOut) {
   id.kind = UniqueId::Kind::kHub;
   id.address = freeAddress();
   std::unique_ptr<Cluster> cluster;
-  std::thread others(
+  std::jthread others(
       [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2}); });
-  std::this_thread::sleep_for(100ms);
   const Peer silent = joinManually(id.address, id, 2, 3, 1000);
   const auto start = Deadline::Clock::now();
   others.join();
@@ -104,10 +103,10 @@ TEST(Failure, RankThatDiesDuringTheJoinEndsIt) {
   id.kind = UniqueId::Kind::kHub;
   id.address = freeAddress();
   std::unique_ptr<Cluster> cluster;
-  std::thread others([&] {
+  std::jthread others([&] {
     cluster = std::make_unique<Cluster>(id, 4, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2, 3});
   });
-  std::this_thread::sleep_for(100ms);
+  std::this_thread::sleep_for(100ms);  // ranks 0 and 1 join first
   const auto start = Deadline::Clock::now();
   { const Peer dies = joinManually(id.address, id, 2, 4, 5000); }
   others.join();
@@ -177,7 +176,7 @@ TEST(Goodbye, IsVisibleToOtherMembers) {
 TEST(Goodbye, FromTheHubFailsLaterControlOps) {
   Cluster cluster(2);
   cluster.expectJoined();
-  std::thread hub([&] {
+  std::jthread hub([&] {
     std::this_thread::sleep_for(50ms);
     cluster.plane(0).leave(soon());
   });
@@ -240,7 +239,7 @@ TEST(Suspicion, IsIgnoredAfterTheHubSaidGoodbye) {
 TEST(ControlOps, MissingRankIsNamedWhenTheDeadlinePasses) {
   Cluster cluster(4, localEnv(5));
   cluster.expectJoined();
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t r : {0, 2})
     threads.emplace_back([&, r] {
       const auto start = Deadline::Clock::now();
@@ -251,13 +250,13 @@ TEST(ControlOps, MissingRankIsNamedWhenTheDeadlinePasses) {
       EXPECT_TRUE(contains(text, ", rank 3 (")) << text;
       EXPECT_TRUE(contains(text, "waited 0.5 s")) << text;
     });
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
 }
 
 TEST(ControlOps, InterruptEndsABlockedCall) {
   Cluster cluster(2, localEnv(5));
   cluster.expectJoined();
-  std::thread other([&] {
+  std::jthread other([&] {
     std::this_thread::sleep_for(50ms);
     cluster.plane(1).interrupt();
   });

@@ -14,7 +14,7 @@ class FakeHub {
     id_.kind = UniqueId::Kind::kHub;
     listener_ = std::move(listenOn(loopback())).value();
     id_.address = std::move(localAddress(listener_.get())).value();
-    rank_ = std::thread([this] { runRank(); });
+    rank_ = std::jthread([this] { runRank(); });
     accept();
   }
   FakeHub(const FakeHub&) = delete;
@@ -83,7 +83,7 @@ class FakeHub {
   FailureRecorder failures_;
   Status outcome_;
   std::unique_ptr<ControlSocket> socket_;
-  std::thread rank_;
+  std::jthread rank_;
 };
 
 }  // namespace bps::test

@@ -132,7 +132,7 @@ class TestServer {
     auto made = server::ControlServer::create(env, where, std::move(serverKey(env)).value(), runner);
     EXPECT_TRUE(made.ok()) << made.error().message();
     server_ = std::move(made).value();
-    thread_ = std::thread([this] {
+    thread_ = std::jthread([this] {
       task_ = ::gettid();
       EXPECT_TRUE(server_->run().ok());
     });
@@ -157,7 +157,7 @@ class TestServer {
  private:
   std::unique_ptr<server::ControlServer> server_;
   std::atomic<pid_t> task_{0};
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 inline Env withServers(const std::vector<const TestServer*>& servers, double timeout = 2) {

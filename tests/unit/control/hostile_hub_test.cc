@@ -122,7 +122,7 @@ TEST_F(ServerAndHostileHub, HeartbeatFloodDelaysNoOtherSession) {
   exchangeHandles(cluster);
   Peer peer = hubOf(99);
   std::atomic<bool> stop{false};
-  std::thread flood([&] {
+  std::jthread flood([&] {
     while (!stop) {
       for (int i = 0; i < 1000; ++i) peer.socket->queue(MessageType::kHeartbeat);
       while (!stop && peer.socket->wantsWrite() && peer.socket->flush().ok()) pollFor(*peer.socket, POLLOUT);
@@ -144,7 +144,7 @@ TEST_F(ServerAndHostileHub, IdleSessionsAreEvictedForNewOnes) {
 
 TEST_F(ServerAndHostileHub, UnauthenticatedConnectionsDoNotDelayShutdown) {
   std::atomic<bool> stop{false};
-  std::thread unauthenticated([&] {
+  std::jthread unauthenticated([&] {
     std::vector<UniqueFd> open;
     while (!stop) {
       Result<UniqueFd> fd = startConnect(where_);

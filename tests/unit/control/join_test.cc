@@ -84,7 +84,7 @@ TEST(Join, InterruptEndsIt) {
   for (const uint32_t rank : {0U, 1U}) {
     const UniqueId id = newId(env);
     auto plane = std::move(ControlPlane::create(env, {id, rank, 3, "x"}, {})).value();
-    std::thread other([&] {
+    std::jthread other([&] {
       std::this_thread::sleep_for(50ms);
       plane->interrupt();
     });
@@ -148,7 +148,7 @@ TEST(Join, DuplicateRankIsRefusedAndTheJoinSucceeds) {
   const UniqueId id = newId(env);
   std::vector<Status> second(1);
   std::unique_ptr<Cluster> cluster;
-  std::thread others(
+  std::jthread others(
       [&] { cluster = std::make_unique<Cluster>(id, 3, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2}); });
   std::this_thread::sleep_for(200ms);
   auto duplicate = joinPlane(env, {id, 1, 3, "x"}, soon(2), {});
@@ -174,7 +174,7 @@ TEST(Join, RanksThatDisagreeOnTheirCountFailNamingBothCounts) {
   const Env env = localEnv(3);
   const UniqueId id = newId(env);
   std::unique_ptr<Cluster> cluster;
-  std::thread others([&] {
+  std::jthread others([&] {
     cluster = std::make_unique<Cluster>(id, 4, env, Cluster::oneMachinePerRank, std::set<uint32_t>{2, 3});
   });
   std::this_thread::sleep_for(200ms);
@@ -197,7 +197,7 @@ TEST(Join, RankWithAnotherKeyIsRefused) {
   UniqueId forged = id;
   forged.key[0] ^= 1;
   std::unique_ptr<Cluster> cluster;
-  std::thread others(
+  std::jthread others(
       [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::oneMachinePerRank, std::set<uint32_t>{1}); });
   auto other = joinPlane(env, {forged, 1, 2, "x"}, soon(2), {});
   others.join();

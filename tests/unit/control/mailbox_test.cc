@@ -55,8 +55,8 @@ class MailboxTest : public testing::Test {
   }
   // Runs `later` on another thread after 20 ms, when the caller has begun to wait.
   template <class F>
-  static std::thread soon(F later) {
-    return std::thread([later] {
+  static std::jthread soon(F later) {
+    return std::jthread([later] {
       std::this_thread::sleep_for(20ms);
       later();
     });
@@ -94,7 +94,7 @@ TEST_F(MailboxTest, StopComesWithTheCallsBeforeIt) {
 }
 
 TEST_F(MailboxTest, JoinReturnsTheRoster) {
-  std::thread control = soon([this] { mailbox_.joined(roster_); });
+  std::jthread control = soon([this] { mailbox_.joined(roster_); });
   Roster roster;
   EXPECT_TRUE(mailbox_.waitJoin(Deadline::in(5s), roster).ok());
   control.join();
@@ -102,14 +102,14 @@ TEST_F(MailboxTest, JoinReturnsTheRoster) {
 }
 
 TEST_F(MailboxTest, AFailureEndsTheJoinAndTheSinkHearsNothing) {
-  std::thread control = soon([this] { mailbox_.failed({Code::kRemote, "rank 1 is missing"}); });
+  std::jthread control = soon([this] { mailbox_.failed({Code::kRemote, "rank 1 is missing"}); });
   EXPECT_EQ(waitJoin(Deadline::in(5s)).message(), std::string("rank 1 is missing"));
   control.join();
   EXPECT_TRUE(sink_.empty()) << "join() tells the caller";
 }
 
 TEST_F(MailboxTest, AnInterruptEndsTheJoin) {
-  std::thread caller = soon([this] { mailbox_.interrupt(); });
+  std::jthread caller = soon([this] { mailbox_.interrupt(); });
   const Status aborted = waitJoin(Deadline::in(5s));
   caller.join();
   EXPECT_EQ(aborted.code(), Code::kInvalidUsage);
@@ -130,7 +130,7 @@ TEST_F(MailboxTest, TheSinkHearsTheFirstFailureOnce) {
 
 TEST_F(MailboxTest, AControlOpIsStartedAndItsAnswerReturned) {
   mailbox_.joined(roster_);
-  std::thread control = soon([this] {
+  std::jthread control = soon([this] {
     runCalls();
     mailbox_.answered(ControlOp::kGather, std::vector<Blob>{{1}, {2}});
   });
@@ -143,7 +143,7 @@ TEST_F(MailboxTest, AControlOpIsStartedAndItsAnswerReturned) {
 TEST_F(MailboxTest, AnOldAnswerIsNotTakenForTheNextControlOp) {
   mailbox_.joined(roster_);
   mailbox_.answered(ControlOp::kGather, std::vector<Blob>{{1}});
-  std::thread caller = soon([this] { mailbox_.interrupt(); });
+  std::jthread caller = soon([this] { mailbox_.interrupt(); });
   const Result<std::vector<Blob>> answer = mailbox_.runOp(ControlOp::kGather, {}, Deadline::in(5s));
   caller.join();
   ASSERT_FALSE(answer.ok());
@@ -152,7 +152,7 @@ TEST_F(MailboxTest, AnOldAnswerIsNotTakenForTheNextControlOp) {
 
 TEST_F(MailboxTest, AFailureEndsAControlOpInItsOwnWords) {
   mailbox_.joined(roster_);
-  std::thread control = soon([this] { mailbox_.failed({Code::kRemote, "rank 1 died"}); });
+  std::jthread control = soon([this] { mailbox_.failed({Code::kRemote, "rank 1 died"}); });
   const Result<std::vector<Blob>> answer = mailbox_.runOp(ControlOp::kBarrier, {}, Deadline::in(5s));
   control.join();
   ASSERT_FALSE(answer.ok());
@@ -161,7 +161,7 @@ TEST_F(MailboxTest, AFailureEndsAControlOpInItsOwnWords) {
 
 TEST_F(MailboxTest, LeaveWaitsUntilTheGoodbyeIsSentAndTheSinkHearsNothingAfterwards) {
   mailbox_.joined(roster_);
-  std::thread control = soon([this] {
+  std::jthread control = soon([this] {
     runCalls();
     mailbox_.leaveDone();
   });

@@ -96,10 +96,9 @@ struct WithHostileRank {
   explicit WithHostileRank(uint32_t count, double timeout = 3) : env(localEnv(timeout)), id(newId(env)) {
     id.kind = UniqueId::Kind::kHub;
     id.address = freeAddress();
-    others = std::thread([this, count] {
+    others = std::jthread([this, count] {
       cluster = std::make_unique<Cluster>(id, count, env, Cluster::oneMachinePerRank, std::set<uint32_t>{count - 1});
     });
-    std::this_thread::sleep_for(100ms);
     peer = joinManually(id.address, id, count - 1, count, static_cast<uint32_t>(timeout * 1000));
   }
   void send(MessageType type, const Blob& payload = {}) {
@@ -109,7 +108,7 @@ struct WithHostileRank {
   Env env;
   UniqueId id;
   std::unique_ptr<Cluster> cluster;
-  std::thread others;
+  std::jthread others;
   Peer peer;
 };
 
@@ -164,9 +163,8 @@ TEST(HostileRank, PeerThatDoesNotJoinLosesOnlyItsConnection) {
   id.kind = UniqueId::Kind::kHub;
   id.address = freeAddress();
   std::unique_ptr<Cluster> cluster;
-  std::thread others(
+  std::jthread others(
       [&] { cluster = std::make_unique<Cluster>(id, 2, env, Cluster::oneMachinePerRank, std::set<uint32_t>{1}); });
-  std::this_thread::sleep_for(100ms);
   for (const MessageType type : {MessageType::kFailure, MessageType::kGoodbye, MessageType::kControlOpInput}) {
     ConnectingHandshake handshake(std::make_unique<ControlSocket>(connectTo(id.address)), {id.key, true, 1000},
                                   Purpose::kJoin, 0);
@@ -201,7 +199,7 @@ TEST(HostileServer, UnexpectedFramesExcludeIt) {
     const UniqueFd listener = std::move(listenOn(loopback())).value();
     env.servers = std::move(localAddress(listener.get())).value().text();
     const Key key = std::move(serverKey(env)).value();
-    std::thread server([&] {
+    std::jthread server([&] {
       pollfd waiting{listener.get(), POLLIN, 0};
       ASSERT_EQ(::poll(&waiting, 1, 2000), 1);
       AcceptingHandshake handshake(

@@ -8,11 +8,19 @@
 
 namespace bps::test {
 
+// Connects to an address. Tries again while nobody listens there, because the hub of a test may start later.
 inline UniqueFd connectTo(const Address& address) {
-  UniqueFd fd = std::move(startConnect(address)).value();
-  pollfd waiting{fd.get(), POLLOUT, 0};
-  ::poll(&waiting, 1, 2000);
-  return fd;
+  const Deadline deadline = soon();
+  while (true) {
+    UniqueFd fd = std::move(startConnect(address)).value();
+    pollfd waiting{fd.get(), POLLOUT, 0};
+    ::poll(&waiting, 1, 2000);
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != ECONNREFUSED || deadline.passed()) return fd;
+    std::this_thread::sleep_for(5ms);
+  }
 }
 
 inline void pollFor(ControlSocket& socket, short events) {

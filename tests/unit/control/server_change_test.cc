@@ -17,7 +17,7 @@ TEST(ServerChange, AChangeEndsWhenTheHubLeaves) {
     ASSERT_EQ(leaving.kind, ServerEvent::Kind::kLeaving);
     if (r > 0) cluster.plane(r).reply({ServerReply::Kind::kReady, leaving.change, 7, {}, {}});
   }
-  std::thread hub([&] { cluster.plane(0).leave(soon()); });
+  std::jthread hub([&] { cluster.plane(0).leave(soon()); });
   for (size_t r = 1; r < cluster.size(); ++r)
     EXPECT_EQ(cluster[r].failures.waitForChange().kind, ServerEvent::Kind::kAborted);
   for (size_t r = 1; r < cluster.size(); ++r) cluster.plane(r).leave(soon());

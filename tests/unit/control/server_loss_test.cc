@@ -94,7 +94,7 @@ TEST_F(ServerLossTest, ARankThatHasLeftTakesPartWithAnEmptyItem) {
   cluster_.plane(2).leave(soon());
   servers_[0].reset();
   for (size_t r = 0; r < 2; ++r) EXPECT_EQ(cluster_[r].failures.waitForLosses(1).size(), 1U);
-  std::thread other([&] { EXPECT_TRUE(cluster_.plane(1).gatherForRecovery({7}, soon()).ok()); });
+  std::jthread other([&] { EXPECT_TRUE(cluster_.plane(1).gatherForRecovery({7}, soon()).ok()); });
   auto items = cluster_.plane(0).gatherForRecovery({5}, soon());
   other.join();
   ASSERT_TRUE(items.ok()) << items.error().message();
@@ -104,8 +104,8 @@ TEST_F(ServerLossTest, ARankThatHasLeftTakesPartWithAnEmptyItem) {
 TEST_F(ServerLossTest, ARankThatLeavesDuringTheRecoveryEndsIt) {
   servers_[0].reset();
   lost({0});
-  std::thread other([&] { EXPECT_TRUE(cluster_.plane(1).gatherForRecovery({7}, soon()).ok()); });
-  std::thread leaver([&] {
+  std::jthread other([&] { EXPECT_TRUE(cluster_.plane(1).gatherForRecovery({7}, soon()).ok()); });
+  std::jthread leaver([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     cluster_.plane(2).leave(soon());
   });
@@ -119,7 +119,7 @@ TEST_F(ServerLossTest, ARankThatLeavesDuringTheRecoveryEndsIt) {
 TEST_F(ServerLossTest, ARecoveryAndAGatherDoNotDisturbEachOther) {
   servers_[0].reset();
   lost({0});
-  std::thread gathers([&] {
+  std::jthread gathers([&] {
     cluster_.each([](uint32_t r, ControlPlane& plane) {
       for (uint8_t i = 0; i < 20; ++i) {
         auto items = plane.gather(Blob{static_cast<uint8_t>(10 * r + i)}, soon());

@@ -4,6 +4,7 @@
 
 #include "src/control/host_id.h"
 #include "src/control/rendezvous/rendezvous_server.h"
+#include "tests/support/temp_path.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -79,7 +80,7 @@ TEST(UniqueId, KeepsALoopbackRootOnlyIfItIsWrittenAsLoopback) {
 
 TEST(ServerKey, NeedsAFileOfSixteenBytes) {
   Env env = localEnv();
-  const std::string path = testing::TempDir() + "bps_key";
+  const std::string path = tempPath("key");
   env.keyFile = path;
   std::ofstream(path) << "123456789012345";
   Result<Key> key = serverKey(env);

@@ -154,9 +154,9 @@ TEST_F(LocalGpuGroupTest, EndWaitsForTheThreadThatIssues) {
   const auto group = makeGroup(kOnlyGroup, false, stop);
   const Call call = makeCall(kCount);
   ncclResult_t issued = ncclSuccess;
-  std::thread issuer([&] { issued = group->issue(call); });
+  std::jthread issuer([&] { issued = group->issue(call); });
   EXPECT_EQ(issuing.get_future().wait_for(10s), std::future_status::ready);
-  std::thread ender([&] { group->end(false); });
+  std::jthread ender([&] { group->end(false); });
   while (!group->lastError().empty()) std::this_thread::yield();  // waits until end() has taken NCCL's communicator
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(takeCalls(), "ncclAllReduce:65536 ") << "NCCL's communicator is still there";

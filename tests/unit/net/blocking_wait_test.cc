@@ -85,7 +85,7 @@ TEST_P(Sleep, ABlockedSenderWakesWhenThePeerReads) {
   while (valueOf(pair_.sender->arm())) continue;
   EXPECT_FALSE(awake(*pair_.sender, kShortWait));
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
-  std::thread reader([&] { EXPECT_TRUE(finish(*pair_.receiver, receive).ok()); });
+  std::jthread reader([&] { EXPECT_TRUE(finish(*pair_.receiver, receive).ok()); });
   Result<size_t> outcome = finishBySleeping(*pair_.sender, send, sleeps_);
   reader.join();
   EXPECT_TRUE(outcome.ok()) << outcome.error().message();
@@ -116,7 +116,7 @@ TEST_P(Sleep, AConnectionThatFailedNoLongerWakes) {
 TEST_P(Sleep, NoWakeUpIsLostAndFewAreSpurious) {
   constexpr unsigned kMessages = 2000;
   const auto sizeOf = [](unsigned i) { return i % 50 == 0 ? size_t{300000} : size_t{i % 700}; };
-  std::thread sender([&] {
+  std::jthread sender([&] {
     const std::vector<uint8_t> bytes(300000);
     for (unsigned i = 0; i < kMessages; ++i) {
       const Request send = valueOf(pair_.sender->isend(bytes.data(), sizeOf(i), nullptr));
@@ -143,7 +143,7 @@ TEST_P(Sleep, ALargeMessageCausesFewWakeUps) {
   const std::vector<uint8_t> bytes(size);
   std::vector<uint8_t> room(size);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
-  std::thread sender(
+  std::jthread sender(
       [&] { EXPECT_TRUE(finish(*pair_.sender, valueOf(pair_.sender->isend(bytes.data(), size, nullptr))).ok()); });
   Result<size_t> outcome = finishBySleeping(*pair_.receiver, receive, sleeps_);
   sender.join();
@@ -181,7 +181,7 @@ TEST_P(Sleep, APeerThatDiesWakesAWaitingReceiver) {
   std::vector<uint8_t> room(10);
   const Request receive = valueOf(pair_.receiver->irecv(room.data(), room.size(), nullptr));
   EXPECT_FALSE(valueOf(pair_.receiver->arm()));
-  std::thread killer([&] {
+  std::jthread killer([&] {
     std::this_thread::sleep_for(kShortWait);
     pair_.sender.reset();
   });

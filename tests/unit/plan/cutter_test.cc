@@ -208,10 +208,12 @@ TEST(CutterTest, TheWindowBridgesTheLatency) {
     return cutter.next(bytes, 1).window;
   };
   EXPECT_EQ(windowOf(64U << 20, 0), 3U);
-  EXPECT_EQ(windowOf(64U << 20, 32U << 10), 3U);
-  EXPECT_EQ(windowOf(64U << 20, 33U << 10), 4U);
+  EXPECT_EQ(windowOf(64U << 20, 6U << 10), 3U) << "the latency and the spare rounds together take one round";
+  EXPECT_EQ(windowOf(64U << 20, 7U << 10), 4U);
+  EXPECT_EQ(windowOf(64U << 20, 38U << 10), 4U);
+  EXPECT_EQ(windowOf(64U << 20, 39U << 10), 5U);
   EXPECT_EQ(windowOf(64U << 20, 1U << 30), constants::kMaxWindow);
-  EXPECT_EQ(windowOf(256U << 10, 24U << 10), 4U) << "chunks of smaller calls are smaller";
+  EXPECT_EQ(windowOf(256U << 10, 24U << 10), 5U) << "chunks of smaller calls are smaller";
 }
 
 TEST(CutterTest, ChunksAreSoLargeThatTheLargestWindowBridgesTheLatency) {

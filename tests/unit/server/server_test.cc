@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temp_path.h"
 #include "tests/unit/control/fake_server.h"
 #include "tests/unit/control/raw_peer.h"
 
@@ -68,7 +69,7 @@ TEST(Server, StartedAfterTheRanksIsUsed) {
   Env env = localEnv(3);
   env.servers = where.text();
   std::unique_ptr<TestServer> server;
-  std::thread late([&] {
+  std::jthread late([&] {
     std::this_thread::sleep_for(500ms);
     server = std::make_unique<TestServer>(localEnv(), where);
   });
@@ -123,7 +124,7 @@ TEST(Server, RefusingServerIsExcludedAndTheOthersReopenTheJob) {
 
 Env withAnotherKey(const TestServer& server) {
   Env env = withServers({&server});
-  env.keyFile = testing::TempDir() + "bps_other_key";
+  env.keyFile = tempPath("other_key");
   std::ofstream(env.keyFile) << "another key of more than sixteen bytes";
   std::filesystem::permissions(env.keyFile, std::filesystem::perms(0600));
   return env;
@@ -157,7 +158,7 @@ TEST(Server, UnauthenticatedRefusalIsTruncated) {
     env.requireServers = required;
     const UniqueFd listener = std::move(listenOn(loopback())).value();
     env.servers = std::move(localAddress(listener.get())).value().text();
-    std::thread impostor([&] {
+    std::jthread impostor([&] {
       pollfd waiting{listener.get(), POLLIN, 0};
       ASSERT_EQ(::poll(&waiting, 1, 2000), 1);
       ControlSocket socket(std::move(*std::move(acceptFrom(listener.get())).value()));

@@ -129,7 +129,7 @@ TEST(HostStream, SynchronizeReturnsTheFirstFailureOnce) {
   const std::array<char, 64> memory{};
   const auto a = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
   const auto b = stream->enter({range(memory, 16, 8), range(memory, 24, 8)}, worker());
-  std::thread other([&] {
+  std::jthread other([&] {
     stream->complete(*a, Status(Code::kRemote, "first"));
     stream->complete(*b, Status(Code::kInternal, "second"));
   });
@@ -148,7 +148,7 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
   std::shared_ptr<StreamEntry> others;
   std::atomic<bool> failed{false};
   Status otherOutcome, again;
-  std::thread other([&] {
+  std::jthread other([&] {
     others = stream->enter({range(memory, 16, 8), range(memory, 24, 8)}, worker());
     stream->complete(*mine, Status(Code::kRemote, "mine"));
     stream->complete(*others, Status(Code::kInternal, "the other's"));
@@ -173,7 +173,7 @@ TEST(HostStream, SynchronizeReturnsTheThreadsOwnFailure) {
 TEST(HostStream, ThreadWithoutCallsGetsTheUnreportedFailure) {
   auto stream = HostStream::create();
   const std::array<char, 64> memory{};
-  std::thread([&] {
+  std::jthread([&] {
     const auto call = stream->enter({range(memory, 0, 8), range(memory, 8, 8)}, worker());
     stream->complete(*call, Status(Code::kRemote, "lost"));
   }).join();
@@ -193,7 +193,7 @@ TEST(HostStream, EventIsCompleteWithTheCallsBeforeIt) {
   EXPECT_TRUE(stream->outcomeOf(atStart).has_value());
   stream->complete(*b, Status());
   EXPECT_FALSE(stream->outcomeOf(event).has_value());
-  std::thread other([&] { stream->complete(*a, Status()); });
+  std::jthread other([&] { stream->complete(*a, Status()); });
   EXPECT_TRUE(stream->synchronize(event).ok());
   other.join();
   EXPECT_TRUE(stream->outcomeOf(event).has_value());

@@ -93,7 +93,7 @@ TEST_F(DataPlaneTest, AMissingCallOfTheOtherMachineIsReportedAfterTheTimeOut) {
 TEST_F(DataPlaneTest, AMachineThatDoesNotConnectIsNamedWhenTheDeadlinePasses) {
   const Status outcome = machines_.connectWithoutPeer([] { return false; }, Deadline::in(100ms));
   EXPECT_EQ(outcome.code(), Code::kRemote);
-  EXPECT_EQ(outcome.message(), "no data connection with " + machines_.control(0).roster().rankName(1) + " within 1 s");
+  EXPECT_EQ(outcome.message(), "no data connection with " + machines_.control(0).roster().rankName(1) + " within 2 s");
 }
 
 TEST_F(DataPlaneTest, ConnectingEndsWhenItIsCancelled) {

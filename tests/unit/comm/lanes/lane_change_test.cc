@@ -88,13 +88,13 @@ class LaneChangeTest : public testing::Test {
     for (size_t m = 0; m < 2; ++m) ended[m] = planes_[m]->endLane(kServer, [](net::Comm&) {}).value();
     for (size_t m = 0; m < 2; ++m) recovery[m] = {false, 9, from, to, sumHolders, {{}, {}}};
     for (size_t m = 0; m < 2; ++m) recovery[m].handles[1 - m] = ended[1 - m].mesh->handles()[m];
-    std::thread threads[2];
+    std::jthread threads[2];
     for (size_t m = 0; m < 2; ++m)
-      threads[m] = std::thread([&, m] {
+      threads[m] = std::jthread([&, m] {
         const Status replaced = planes_[m]->replaceLane(kServer, std::move(ended[m]), std::move(recovery[m]), soon());
         EXPECT_TRUE(replaced.ok()) << replaced.message();
       });
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
   }
   size_t dropLanes() {
     size_t released = 0;
@@ -108,7 +108,7 @@ class LaneChangeTest : public testing::Test {
   }
 
   FakeBuffers buffers_[2];
-  TwoMachines machines_{{&buffers_[0], &buffers_[1]}};
+  TwoMachines machines_{{&buffers_[0], &buffers_[1]}, 3};  // half of the time is for the absent server
   std::unique_ptr<DataPlane> (&planes_)[2] = machines_.planes;
   std::unique_ptr<net::Plugin> plugin_;
   std::unique_ptr<SumService> service_;

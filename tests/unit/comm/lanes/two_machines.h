@@ -14,7 +14,7 @@ namespace bps::test {
 
 class TwoMachines {
  public:
-  explicit TwoMachines(std::array<ChunkBuffers*, 2> buffers, double timeout = 1)
+  explicit TwoMachines(std::array<ChunkBuffers*, 2> buffers, double timeout = 2)
       : env_(localEnv(timeout)), buffers_(buffers) {}
   // Gives the roster a place for a server, which is absent. Call it first.
   void addAbsentServer() { env_.servers = freeAddress().text(); }

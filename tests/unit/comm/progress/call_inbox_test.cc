@@ -84,7 +84,7 @@ TEST_F(CallInboxTest, ASleepNeverMissesACall) {
   constexpr uint64_t kCalls = 20'000;
   std::atomic<uint64_t> taken{0};
   std::atomic<bool> missed{false};
-  std::thread caller([&] {
+  std::jthread caller([&] {
     for (uint64_t i = 0; i < kCalls && !missed.load(); ++i) {
       EXPECT_TRUE(push(i));
       inbox_.wake();

@@ -41,7 +41,7 @@ TEST_F(IdleWaiterTest, ARingBeforeTheSleepEndsIt) {
 }
 
 TEST_F(IdleWaiterTest, ARingDuringTheSleepEndsIt) {
-  std::thread ringer([this] {
+  std::jthread ringer([this] {
     std::this_thread::sleep_for(20ms);
     bell_.ring();
   });
@@ -69,7 +69,7 @@ TEST_F(IdleWaiterTest, AConnectionEndsTheSleepOnlyWhileItIsWatched) {
 
 TEST_F(IdleWaiterTest, TheConnectionsMayBeWatchedDuringASleep) {
   connection_.ring();
-  std::thread other([this] {
+  std::jthread other([this] {
     std::this_thread::sleep_for(20ms);
     EXPECT_TRUE(waiter_->watchConnections(true).ok());
   });

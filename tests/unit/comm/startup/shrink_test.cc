@@ -23,14 +23,14 @@ class ShrinkTest : public testing::Test {
   std::vector<std::string> joinAll(const std::vector<uint32_t>& ranks, const std::vector<uint32_t>& excluded,
                                    double timeout = 3) {
     std::vector<std::string> texts(ranks.size());
-    std::vector<std::thread> threads;
+    std::vector<std::jthread> threads;
     for (size_t i = 0; i < ranks.size(); ++i)
       threads.emplace_back([&, i] {
         auto plane = join(ranks[i], excluded, timeout);
         if (!plane.ok()) texts[i] = plane.error().message();
         else planes_[ranks[i]] = std::move(plane).value();
       });
-    for (std::thread& thread : threads) thread.join();
+    for (std::jthread& thread : threads) thread.join();
     return texts;
   }
 
@@ -91,7 +91,7 @@ TEST_F(ShrinkTest, MissingHubIsNamedAsInTheParent) {
 }
 
 TEST_F(ShrinkTest, RankWithAnotherListIsRefusedAndTheOthersWaitForIt) {
-  std::thread hub([&] { EXPECT_EQ(joinAll({1}, {0, 3}), std::vector<std::string>(1)); });
+  std::jthread hub([&] { EXPECT_EQ(joinAll({1}, {0, 3}), std::vector<std::string>(1)); });
   const auto refused = join(3, {0}, 3);
   ASSERT_FALSE(refused.ok());
   EXPECT_TRUE(contains(refused.error().message(), "ranks shrink differently")) << refused.error().message();
@@ -104,7 +104,7 @@ TEST_F(ShrinkTest, StrangersAreRefused) {
   const Address hub = parent_.plane(0).roster().ranks[1].standby;
   ConnectingHandshake stranger(std::make_unique<ControlSocket>(connectTo(hub)), {id_.key, true, 2000}, Purpose::kJoin,
                                0);
-  std::thread others([&] { EXPECT_EQ(joinAll({1, 2, 3}, {0}), std::vector<std::string>(3)); });
+  std::jthread others([&] { EXPECT_EQ(joinAll({1, 2, 3}, {0}), std::vector<std::string>(3)); });
   const Status status = finish(stranger);
   EXPECT_TRUE(contains(status.message(), "authentication failed")) << status.message();
   others.join();

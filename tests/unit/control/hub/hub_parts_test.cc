@@ -6,6 +6,7 @@
 #include "src/control/hub/rank_table.h"
 #include "src/control/pause_detector.h"
 #include "src/control/servers/server_list.h"
+#include "tests/support/temp_path.h"
 #include "tests/unit/control/cluster.h"
 
 namespace bps::test {
@@ -173,7 +174,7 @@ std::string namesOf(const std::string& servers) {
 TEST(ServerList, ReadsListsAndFiles) {
   EXPECT_EQ(namesOf(""), "");
   EXPECT_EQ(namesOf(" a:1, b ,[::1]:3,"), "<a:1><b><[::1]:3>");
-  const std::string path = testing::TempDir() + "bps_servers";
+  const std::string path = tempPath("servers");
   std::ofstream(path) << "# our servers\ncpu1:7700  # the first\n\n  cpu2\r\ncpu3:1,cpu4:2\n";
   EXPECT_EQ(namesOf("@" + path), "<cpu1:7700><cpu2><cpu3:1><cpu4:2>");
   EXPECT_EQ(namesOf("@/no/such/file"), "BPS_SERVERS=@/no/such/file: cannot read the file: No such file or directory");

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "src/control/keys/crypto.h"
+#include "tests/support/temp_path.h"
 
 namespace bps::test {
 namespace {
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 
 class KeyFile : public testing::Test {
  protected:
-  void SetUp() override { path_ = testing::TempDir() + "bps_key_file"; }
+  void SetUp() override { path_ = tempPath("key_file"); }
   void TearDown() override { ::unlink(path_.c_str()); }
 
   void write(const std::string& bytes, mode_t mode = 0600) const {

@@ -45,7 +45,7 @@ Outcome runHandshake(const SideArgs& connecting, const SideArgs& accepting) {
   ConnectingHandshake left(std::move(sides.connecting), connecting.credentials, connecting.purpose, connecting.job);
   AcceptingHandshake right(std::move(sides.accepting), accepting.credentials, accepting.purpose, accepting.job);
   Outcome outcome;
-  std::thread other([&] {
+  std::jthread other([&] {
     const Status status = finish(right, 1);
     outcome.accepting = status.ok() ? "ok" : status.message();
   });

@@ -28,7 +28,7 @@ class Relay {
     listener_ = std::move(listenOn(loopback())).value();
     const HostPort where = std::move(parseHostPort(server, 0)).value();
     server_ = std::move(resolve(where, soon())).value().front();
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::jthread([this] { run(); });
   }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -127,7 +127,7 @@ class Relay {
   UniqueFd listener_;
   Address server_;
   std::atomic<bool> over_{false}, acted_{false};
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace bps::test

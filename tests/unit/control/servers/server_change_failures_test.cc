@@ -50,7 +50,7 @@ TEST_F(ServerChangesTest, TheHubEndsAChangeBeforeItLeaves) {
   expectEvent(Event::kHandles, 1);
   connectAll(1);
   reply(1, Reply::kReady, 1);
-  std::thread hub([&] { cluster_->plane(0).leave(soon()); });
+  std::jthread hub([&] { cluster_->plane(0).leave(soon()); });
   const ServerEvent event = (*cluster_)[1].failures.waitForChange();
   EXPECT_EQ(event.kind, Event::kAborted);
   EXPECT_NE(event.text.find("rank 0"), std::string::npos) << event.text;

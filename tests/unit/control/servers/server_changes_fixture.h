@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "src/control/control_node.h"
+#include "tests/support/temp_path.h"
 #include "tests/unit/control/fake_server.h"
 
 namespace bps::test {
@@ -24,7 +25,7 @@ class ServerChangesTest : public testing::Test {
     Env env = localEnv(timeout_);
     env.servers = list({0, 1});
     if (inFile) {
-      path_ = testing::TempDir() + "server_changes_" + std::to_string(::getpid());
+      path_ = tempPath("server_changes");
       write(env.servers);
       env.servers = "@" + path_;
     }

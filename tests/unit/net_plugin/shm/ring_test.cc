@@ -149,7 +149,7 @@ TEST(ShmRing, TwoThreadsCanStreamConcurrently) {
   Ring ring;
   const std::vector<uint8_t> sent = randomBytes(200000, 1);
   std::vector<uint8_t> got(sent.size());
-  std::thread writer([&] {
+  std::jthread writer([&] {
     for (size_t at = 0; at < sent.size();) {
       const size_t part = std::min({valueOf(ring.writer.available(1)), sent.size() - at, size_t{37}});
       ring.writer.write(sent.data() + at, part);
