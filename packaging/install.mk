@@ -54,4 +54,8 @@ uninstall: check-install-folders ## remove what make install has written; give t
 	rm -f $(patsubst %,"$(INSTALL_ROOT)/%",$(INSTALLED_FILES))
 	rm -rf $(patsubst %,"$(INSTALL_ROOT)/%",$(INSTALLED_FOLDERS))
 
-.PHONY: install-files uninstall check-install-folders
+deb: all ## build/deb: packages for Debian and Ubuntu
+	@packaging/deb/build.sh $(BUILD) $(VERSION) $(BUILD)/deb
+	@ls $(BUILD)/deb/*_$(VERSION)_*.deb
+
+.PHONY: deb install-files uninstall check-install-folders
