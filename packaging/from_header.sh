@@ -2,8 +2,16 @@
 # Writes the manual pages of section 3 from the comments of a public header: a page for every function and every
 # commented type, and one page of the header's own name with its first comment and a list of its functions. A comment
 # belongs to all functions that follow it without an empty line. Such functions share a page, under each of their names.
-# Usage: from_header.sh HEADER FOLDER VERSION DATE
+# Usage: from_header.sh HEADER FOLDER VERSION DATE, or from_header.sh --list HEADER... for the names of the pages
 set -euo pipefail
+if [ "${1:-}" = --list ]; then
+  shift
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  for header; do "$0" "$header" "$work" 0 1970-01-01; done
+  (cd "$work" && printf '%s\n' *.3 | sed 's/\.3$//')
+  exit
+fi
 header=$1 folder=$2 version=$3 date=$4
 mkdir -p "$folder"
 [ -r "$header" ] || { echo "from_header.sh: cannot read $header" >&2; exit 1; }
