@@ -16,7 +16,7 @@ umask 022
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 all=$work/all lib=usr/lib/$triplet
-make --no-print-directory -s BUILD="$build" DESTDIR="$all" PREFIX=/usr LIBDIR="lib/$triplet" install-files >"$work/log" 2>&1 ||
+make --no-print-directory -s BUILD="$build" DESTDIR="$all" PREFIX=/usr LIBDIR="lib/$triplet" SYSCONFDIR=/etc RUNPATH= install-files >"$work/log" 2>&1 ||
   { tail -n 5 "$work/log" >&2; exit 1; }
 
 # give PACKAGE PATH...: moves files of the installation into a package.
@@ -45,18 +45,20 @@ for program in "$all"/usr/bin/*; do
     *) give_program bps-tools "$(basename "$program")" ;;
   esac
 done
-unit=packaging/systemd/bps-server.service
-if [ -f $unit ]; then install -D -m 644 -t "$work/bps-server/usr/lib/systemd/system" $unit; fi
+# The unit of the server and its settings, if this tree has them.
+for folder in usr/lib/systemd etc/bps; do [ ! -d "$all/$folder" ] || give bps-server "$folder"; done
 
 # The licence of bps, then those of the code that the binaries contain.
 copyright() {
   local licence
-  printf 'bps is free software. Debian keeps the text of its licence, the Apache License 2.0, in\n'
-  printf '/usr/share/common-licenses/Apache-2.0. The binaries also contain code of the projects below.\n'
-  for licence in "$all"/usr/share/doc/bps/third-party/*; do
-    printf '\n==== %s ====\n\n' "$(basename "$licence")"
-    cat "$licence"
+  printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: bps\n'
+  printf 'Comment: The binaries also contain code of the projects below.\n'
+  for licence in packaging/licences/*; do
+    printf ' .\n ==== %s ====\n .\n' "$(basename "$licence")"
+    sed -e 's/^$/./' -e 's/^/ /' "$licence"
   done
+  printf '\nFiles: *\nCopyright: the authors of bps\nLicense: Apache-2.0\n On Debian systems, the text of the Apache License'
+  printf ' 2.0 is in\n /usr/share/common-licenses/Apache-2.0.\n'
 }
 changelog() {
   printf 'bps (%s) unstable; urgency=medium\n\n  * Version %s.\n\n -- %s  %s\n' "$version" "$version" "$maintainer" \
@@ -75,6 +77,27 @@ depends() {
     sed 's/^shlibs:Depends=//'
 }
 
+# overrides PACKAGE: what lintian shall not report, each with a reason.
+overrides() {
+  local file=$work/$1/usr/share/lintian/overrides/$1
+  mkdir -p "$(dirname "$file")"
+  {
+    echo '# No bug asked for the package.'
+    echo "$1: initial-upload-closes-no-bugs *"
+    case $1 in
+      libbps[0-9]*)
+        echo '# NCCL opens net plugins by these names, and a preload library is named by its user.'
+        echo "$1: shared-library-lacks-version *"
+        echo "$1: package-name-doesnt-match-sonames *"
+        ;;&
+      libbps[0-9]* | bps-*)
+        echo '# bps is loaded into other programs, so it contains its libraries, hidden, and never meets another copy.'
+        echo "$1: embedded-library *"
+        ;;
+    esac
+  } >"$file"
+}
+
 # package NAME SECTION DESCRIPTION TEXT [FIELD...]: each FIELD is a line of the control file.
 package() {
   local name=$1 section=$2 description=$3 text=$4 root=$work/$1 libraries
@@ -90,6 +113,8 @@ package() {
     printf '%s\n' "$@" | sed '/^$/d' | sed "s/@LIBRARIES@/$libraries/"
     printf 'Description: %s\n%s\n' "$description" "$(fold -s -w 78 <<<"$text" | sed 's/^/ /; s/ *$//')"
   } >"$root/DEBIAN/control"
+  if [ -d "$root/etc" ]; then (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"; fi
+  overrides "$name"
   (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
   dpkg-deb --root-owner-group --build "$root" "$output" >/dev/null
 }
@@ -97,26 +122,40 @@ package() {
 printf 'activate-noawait ldconfig\n' >"$work/triggers"
 install -D -m 644 -t "$work/libbps$major/DEBIAN" "$work/triggers"
 printf 'libbps %s libbps%s (>= %s)\n' "$major" "$major" "$version" >"$work/libbps$major/DEBIAN/shlibs"
-if [ -f $unit ]; then
+
+# script NAME TEXT: a maintainer's script of bps-server. The administrator starts the service, because it first needs a
+# key that the workers share.
+script() {
   mkdir -p "$work/bps-server/DEBIAN"
-  # The administrator starts the service, because it first needs a key that the workers share.
-  for script in postinst postrm prerm; do
-    command='systemctl daemon-reload'
-    [ $script = prerm ] && command='[ "$1" != remove ] || systemctl --no-reload disable --now bps-server.service'
-    printf '#!/bin/sh\nset -e\nif [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then\n  %s\nfi\n' "$command" \
-      >"$work/bps-server/DEBIAN/$script"
-    chmod 755 "$work/bps-server/DEBIAN/$script"
-  done
+  printf '#!/bin/sh\nset -e\n%s\n' "$2" >"$work/bps-server/DEBIAN/$1"
+  chmod 755 "$work/bps-server/DEBIAN/$1"
+}
+if [ -d "$work/bps-server/usr/lib/systemd" ]; then
+  running='[ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]'
+  script postinst "if [ \"\$1\" = configure ] && $running; then
+  systemctl daemon-reload || :
+  [ -z \"\$2\" ] || deb-systemd-invoke try-restart bps-server.service || :
+fi"
+  script prerm "if [ \"\$1\" = remove ] && $running; then
+  deb-systemd-invoke stop bps-server.service || :
+fi
+if [ \"\$1\" = remove ] && [ -z \"\$DPKG_ROOT\" ] && command -v systemctl >/dev/null; then
+  systemctl --no-reload --quiet disable bps-server.service || :
+fi"
+  script postrm "if [ \"\$1\" = remove ] && $running; then
+  systemctl daemon-reload || :
+fi"
 fi
 
+rm -rf "$output"
 mkdir -p "$output"
 about='bps is a library that all-reduces gradients over several worker machines. Spare CPU machines, the summation servers, can do a computed share of the sum.'
 package "libbps$major" libs 'all-reduce over worker machines with summation servers: libraries' \
   "$about This package has the libraries: that of bps, its net plugin for TCP, RDMA verbs and shared memory, and those that stand in for NCCL." \
-  'Depends: @LIBRARIES@' 'Suggests: libibverbs1, libhwloc15'
+  'Multi-Arch: same' 'Depends: @LIBRARIES@' 'Suggests: libibverbs1, libhwloc15'
 package libbps-dev libdevel 'all-reduce over worker machines with summation servers: headers' \
   "$about This package has what a program needs to be built with bps: the headers, and the files for pkg-config and CMake." \
-  "Depends: libbps$major (= $version)"
+  'Multi-Arch: same' "Depends: libbps$major (= $version)" 'Suggests: pkgconf | cmake'
 package bps-tools utils 'all-reduce over worker machines with summation servers: tools' \
   "$about This package has the programs that start ranks, measure, show the data paths and check net plugins." \
   'Depends: @LIBRARIES@' 'Recommends: bps-server'
