@@ -46,8 +46,8 @@ extern "C" {
  * of the library's own, so the library can compare the two (see bpsGetVersion). A program that
  * defines BPS_NO_HEADER_VERSION is not compared. */
 #if defined(__GNUC__) && !defined(BPS_NO_HEADER_VERSION)
-extern const int bpsHeaderVersion;
-__attribute__((weak, visibility("default"))) const int bpsHeaderVersion = BPS_VERSION_CODE;
+extern const int bpsHeaderVersion __attribute__((weak, visibility("default")));
+const int bpsHeaderVersion = BPS_VERSION_CODE;
 #endif
 
 /* CUDA's stream type, declared as an opaque pointer, as CUDA declares it. For calls on host

@@ -12,7 +12,7 @@ declared() {
   local headers="include/bps/bps.h include/bps/bps_ext.h include/bps/reducer.h"
   {
     cat $headers | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '('
-    cat $headers | sed -nE 's/^extern const int (bps[A-Za-z]+);/\1/p'
+    cat $headers | sed -nE 's/^extern const int (bps[A-Za-z]+) .*/\1/p'
   } | LC_ALL=C sort
 }
 
