@@ -19,7 +19,7 @@
 #include "src/server/job_threads.h"
 #include "tools/bps_server/check/check.h"
 #include "tools/bps_server/cpu_list.h"
-#include "tools/bps_server/metrics_server.h"
+#include "src/metrics/metrics_server.h"
 #include "tools/bps_server/signals.h"
 #include "tools/bps_server/status/status.h"
 #include "tools/command_line/command_line.h"
