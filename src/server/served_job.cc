@@ -238,8 +238,9 @@ JobCounters ServedJob::counters() const {
     const WaitTimes& times = rail.service->waitTimes();
     for (size_t m = 0; m < job.machines; ++m) {
       const double seconds = std::chrono::duration<double>(times.waited(m)).count();
-      if (job.waits.size() < JobCounters::kMaxWaits) job.waits.push_back({spec_.roster.memberOf(m, rail.number), seconds});
-      else job.otherWaits += seconds;
+      job.furtherRanks = job.furtherRanks || job.waits.size() == JobCounters::kMaxWaits;
+      if (job.furtherRanks) job.otherWaits += seconds;
+      else job.waits.push_back({spec_.roster.memberOf(m, rail.number), seconds});
     }
   }
   return job;

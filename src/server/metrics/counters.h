@@ -22,7 +22,8 @@ struct JobCounters {
   size_t machines = 0, ranks = 0;
   ServiceCounters service;
   std::vector<RankWait> waits;  // of the rank that drives the network of each machine; ordered by machine and rail
-  double otherWaits = 0;        // of all further ranks
+  bool furtherRanks = false;
+  double otherWaits = 0;  // of all further ranks
 };
 
 // The counters of one summation thread, or of all.
