@@ -7,6 +7,7 @@
 
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/base/process/thread_name.h"
 
 namespace bps {
 namespace {
@@ -54,6 +55,7 @@ void MetricsServer::watch(PollSet& set) const {
 
 Status MetricsServer::run() {
   logThreadName("metrics");
+  nameThread("bps-metrics");
   PollSet set;
   while (!stop_.load()) {
     set.clear();
