@@ -1,10 +1,14 @@
 #include "src/server/served_job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
+#include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/control/host_id.h"
 #include "src/plan/send_order.h"
 
 namespace bps {
@@ -37,6 +41,27 @@ Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSp
     job->rails_.push_back(std::move(rail));
   }
   return job;
+}
+
+// A job runs also if its trace cannot be written.
+void ServedJob::startTrace() {
+  if (env_.trace.empty()) return;
+  const Roster& roster = spec_.roster;
+  trace::Header header = trace::headerOf(roster, plan_.weights);
+  header.server = true;
+  header.endpoint = static_cast<uint32_t>(spec_.endpoint);
+  header.number = static_cast<uint32_t>(spec_.endpoint - roster.machines.size());
+  header.host = localHostName();
+  header.pid = static_cast<uint32_t>(::getpid());
+  std::string path = trace::expandPath(env_.trace, trace::fileNameOf(roster.servers[header.number].name));
+  auto recorder = trace::Recorder::create(std::move(path), std::move(header), spec_.clock);
+  if (recorder.ok()) recorder_ = std::move(recorder).value();
+  else logWarn(Subsystem::kServer, "{}", recorder.error().message());
+}
+
+ServedJob::~ServedJob() {
+  const Status written = recorder_ != nullptr ? guarded([&] { return recorder_->write(); }) : Status();
+  if (!written.ok()) logWarn(Subsystem::kServer, "{}", written.message());
 }
 
 std::vector<Blob> ServedJob::handles() const {
@@ -80,6 +105,8 @@ Status ServedJob::build(Rail& rail) {
   spec.order = answerOrder(plan_.weights, spec_.endpoint, machines);
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
+  spec.recorder = recorder_.get();
+  spec.rail = static_cast<uint8_t>(rail.number);
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
 }
@@ -117,6 +144,7 @@ Result<ServedJob::Step> ServedJob::connect() {
   }
   const auto connected = [](const Rail& each) { return each.mesh->connected(); };
   if (!std::all_of(rails_.begin(), rails_.end(), connected)) return Step::kIdle;
+  startTrace();
   for (Rail& each : rails_) {
     BPS_TRY(build(each));
     each.mesh.reset();

@@ -18,6 +18,7 @@
 #include "src/plan/job_plan.h"
 #include "src/server/job.h"
 #include "src/service/sum_service.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -29,6 +30,7 @@ class ServedJob {
     std::string why;
   };
 
+  ~ServedJob();  // writes the trace
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
   // Returns this server's handles for all endpoints, one rail after another. The handles are valid
@@ -78,6 +80,7 @@ class ServedJob {
   Result<Step> serve();
   Result<bool> serve(Rail& rail);
   void warnOfWait();
+  void startTrace();
   const char* stateName() const;
 
   JobSpec spec_;
@@ -88,6 +91,7 @@ class ServedJob {
   std::vector<Rail> rails_;  // after setPeerHandles(), only the rails in use
   size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
+  std::unique_ptr<trace::Recorder> recorder_;  // null if nothing is recorded
   std::vector<LostRank> lost_;
   Heartbeat wait_;
   WaitBackoff backoff_;

@@ -16,6 +16,8 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
     for (size_t m = 0; m < s.machines; ++m) s.order.push_back(m);
   service->results_ = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
   s.summed.resize(s.machines);
+  if (s.recorder != nullptr)
+    service->trace_ = std::make_unique<ServiceTrace>(*s.recorder, s.rail, s.machines, s.depth);
   service->inbound_.resize(s.machines);
   service->answers_.resize(s.machines);
   for (size_t m = 0; m < s.machines; ++m) {
@@ -30,6 +32,7 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
 
 void SumService::offer(const LocalChunk& chunk) {
   local_.push_back(chunk);
+  if (trace_ != nullptr) trace_->arrived(*spec_.local, chunk.call, chunk.bytes);
   ++offered_;
   wantPushes();
 }
@@ -99,7 +102,9 @@ void SumService::sumRound() {
   const size_t bytes = round_[0].bytes;
   const bool inPlace = answersFromTarget();
   uint8_t* result = inPlace ? static_cast<uint8_t*>(local_.front().target) : resultSlot();
+  if (trace_ != nullptr) trace_->sumBegins(summed_, round_[0].call, bytes);
   sum_.run(round_, result);
+  if (trace_ != nullptr) trace_->summed(summed_);
   std::optional<uint32_t> checksum;
   if (spec_.checksum) checksum = crc32c(result, bytes);
   for (auto& lane : answers_)
@@ -118,7 +123,9 @@ Result<bool> SumService::step() {
   for (size_t m = 0; m < spec_.machines; ++m) {
     if (!inbound_[m]) continue;
     failedMachine_ = m;
+    const uint64_t before = inbound_[m]->arrived();
     const bool received = BPS_TRY(inbound_[m]->step(summed_));
+    if (trace_ != nullptr) traceArrivals(m, before);
     moved = moved || received;
   }
   failedMachine_.reset();
@@ -130,10 +137,18 @@ Result<bool> SumService::step() {
     if (!answers_[m]) continue;
     failedMachine_ = m;
     const bool sent = BPS_TRY(answers_[m]->step());
+    if (trace_ != nullptr) trace_->answered(m, answers_[m]->done());
     moved = moved || sent;
   }
   failedMachine_.reset();
   return moved;
+}
+
+void SumService::traceArrivals(size_t machine, uint64_t before) {
+  for (uint64_t round = before; round < inbound_[machine]->arrived(); ++round) {
+    const Contribution& contribution = inbound_[machine]->contribution(round);
+    trace_->arrived(machine, contribution.call, contribution.bytes);
+  }
 }
 
 bool SumService::drained() const {

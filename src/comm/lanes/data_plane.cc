@@ -110,7 +110,10 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
   const Roster& roster = spec_.control.roster();
   const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
-                                roster.isServer(owner)};
+                                roster.isServer(owner),
+                                spec_.recorder,
+                                static_cast<uint16_t>(owner),
+                                static_cast<uint8_t>(rail_)};
   return RemoteLane::create(spec_.buffers, shape, std::move(connections));
 }
 
@@ -121,6 +124,8 @@ Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumServic
   service.order = answerOrder(spec.plan.weights, self_, roster.machines.size());
   service.depth = spec.plan.depth;
   service.maxChunkBytes = spec.plan.limits.maxChunkBytes;
+  service.recorder = spec.recorder;
+  service.rail = static_cast<uint8_t>(rail_);
   service_ = BPS_TRY(SumService::create(std::move(service), std::move(lanes)));
   lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
   return {};
@@ -130,6 +135,7 @@ ExchangeSpec DataPlane::exchangeSpec() const {
   ExchangeSpec exchange(Summation::of(spec_.control.roster(), spec_.env.reduceThreads));
   exchange.self = self_;
   exchange.maxChunkBytes = spec_.plan.limits.exchangeChunkBytes;
+  exchange.recorder = spec_.recorder;
   return exchange;
 }
 

@@ -37,6 +37,7 @@ struct DataPlaneSpec {
   Deadline deadline;
   std::function<bool()> cancelled;  // connect() polls it
   bool onMainRail = true;           // see plan/rails.h
+  trace::Recorder* recorder = nullptr;  // null: events are not recorded
 
   bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };

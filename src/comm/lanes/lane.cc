@@ -43,6 +43,7 @@ Status RemoteLane::admit() {
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
   if (!times_.busy.since && flight.chunk.call->hasManyRounds()) times_.busy.since = std::chrono::steady_clock::now();
+  if (shape_.recorder != nullptr) record(trace::Stage::kChunkAdmitted, flight);
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++count_.admitted;
@@ -112,6 +113,7 @@ Status RemoteLane::retire() {
   if (times_.busy.since) times_.busy.before.bytes += flight.view.bytes;
   if (inFlight_.empty() && times_.busy.since) times_.busy = {work(), std::nullopt};
   ++count_.retired;
+  if (shape_.recorder != nullptr) record(trace::Stage::kRetired, flight);
   buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
 }
@@ -124,6 +126,7 @@ Status RemoteLane::consumeAnswer(const InFlight& flight) {
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
                    header.sequence, header.first ? " with a call" : "", payloadSize,
                    DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, flight.view.bytes);
+  if (shape_.recorder != nullptr && flight.view.inPlace) record(trace::Stage::kCopyBegun, flight);
   const uint8_t* received = flight.view.inPlace ? answers_.slot(count_.answered) : flight.view.target;
   if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, count_.answered, flight.view.call));
   if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
@@ -178,9 +181,24 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
   if (admits) BPS_TRY(admit());
   const bool received = answerQueue_.step();
   const bool sent = pushQueue_.step();
+  if (shape_.recorder != nullptr) recordTransfers();
   const uint64_t before = count_.retired;
   while (BPS_TRY(canRetire())) BPS_TRY(retire());
   return admits || received || sent || count_.retired > before;
+}
+
+void RemoteLane::record(trace::Stage stage, const InFlight& flight) {
+  const ChunkView& view = flight.view;
+  const uint32_t round = chunkRefOf(flight.chunk).round;
+  shape_.recorder->add(stage, view.call, {shape_.owner, round, view.bytes, shape_.rail});
+}
+
+// Each chunk has two messages, its header and its payload. A chunk is retired only after both events.
+void RemoteLane::recordTransfers() {
+  for (uint64_t& chunk = count_.recordedPushed; chunk < pushQueue_.done() / 2; ++chunk)
+    record(trace::Stage::kPushed, inFlight_[chunk - count_.retired]);
+  for (uint64_t& chunk = count_.recordedReceived; chunk < answerQueue_.done() / 2; ++chunk)
+    record(trace::Stage::kReceived, inFlight_[chunk - count_.retired]);
 }
 
 Lane::Work RemoteLane::work() const {

@@ -34,6 +34,7 @@
 #include "src/net/message_queue.h"
 #include "src/service/peer_wait.h"
 #include "src/service/sum_service.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -94,6 +95,9 @@ class RemoteLane final : public Lane {
     size_t depth = 0, maxChunkBytes = 0;
     bool checksum = false;   // chunks and answers carry checksums
     bool keepsSums = false;  // true for a lane to a server
+    trace::Recorder* recorder = nullptr;  // null: events are not recorded
+    uint16_t owner = trace::kNoPeer;      // for the recorder
+    uint8_t rail = 0;                     // for the recorder
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
@@ -125,6 +129,7 @@ class RemoteLane final : public Lane {
   struct Count {  // of chunks
     uint64_t admitted = 0, retired = 0;
     uint64_t receivesPosted = 0, answered = 0;
+    uint64_t recordedPushed = 0, recordedReceived = 0;  // events that are recorded
   };
   struct WaitCheck {
     uint64_t retired = 0;                   // number of retired chunks when checkWait() last saw it change
@@ -155,6 +160,9 @@ class RemoteLane final : public Lane {
   Status retire();
   Status consumeAnswer(const InFlight& flight);
   Result<bool> move(uint64_t oldestRound);
+  void record(trace::Stage stage, const InFlight& flight);
+  // Records the chunks that the transport has sent or received since the last call.
+  void recordTransfers();
 
   const Shape shape_;
   SlotRing pushHeaders_, answerHeaders_;

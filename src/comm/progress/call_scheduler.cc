@@ -49,6 +49,16 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
   waits_.streamInterval = kMinStreamInterval;
 }
 
+void CallScheduler::add(std::unique_ptr<Collective> call) {
+  if (session_.recorder != nullptr) record(trace::Stage::kSubmitted, *call, call->submittedAt);
+  queued_.push_back(std::move(call));
+}
+
+void CallScheduler::record(trace::Stage stage, const Collective& call, uint64_t time) {
+  const size_t bytes = call.call.elementsMoved() * elementBytes(static_cast<DataType>(call.call.type));
+  session_.recorder->addAt(time, stage, call.call, {trace::kNoPeer, 0, bytes});
+}
+
 Result<bool> CallScheduler::step() {
   bool moved = false;
   if (gate_ != nullptr) gate_->beginStep();
@@ -141,6 +151,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
     counts_.completedBefore = counts_.completed;
     counts_.messagesBefore = plane_->messagesSent();
   }
+  if (session_.recorder != nullptr) record(trace::Stage::kAdmitted, *call);
   call->position->start();
   servers_.beforeBegin(counts_.begun++);
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
@@ -254,6 +265,7 @@ void CallScheduler::failAll(const Status& failure) {
 
 void CallScheduler::finish(Collective& call, const Status& outcome) {
   ++counts_.completed;
+  if (session_.recorder != nullptr) record(outcome.ok() ? trace::Stage::kComplete : trace::Stage::kFailed, call);
   const std::shared_ptr<StreamPosition> position = call.position;
   position->complete(outcome);
 }

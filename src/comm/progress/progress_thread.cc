@@ -37,6 +37,7 @@ Status ProgressThread::run(Deadline deadline) {
   if (!started) return {};
   const Status ended = waitForHubReason(engine_->run());
   engine_->end(ended);
+  writeTrace();
   return stop_.load() ? Status() : ended.clone();
 }
 
@@ -46,6 +47,13 @@ Status ProgressThread::prepare(Deadline deadline) {
   handleDumpSignal(session_->env.dumpSignal);
   engine_ = BPS_TRY(ProgressEngine::create(std::move(scheduler), session_->bell, session_->failure.firstError()));
   return {};
+}
+
+void ProgressThread::writeTrace() const {
+  if (session_->recorder == nullptr) return;
+  const Status written = session_->recorder->write();
+  if (!written.ok()) logWarn(Subsystem::kColl, "{}", written.message());
+  else logInfo(Subsystem::kColl, "the trace is in {}", session_->recorder->path());
 }
 
 // Returns null if this rank drives no rail or there is no network.
@@ -62,7 +70,7 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
   gate_.emplace(machineBuffers(), session_->priority, ChunkGate::longestPause(roster.waitReportTime()));
   auto plane = BPS_TRY(
       DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic, session_->plugin, *gate_,
-                          deadline, [this] { return cancelled(); }, localRank == session_->rails.mainRail()}));
+                          deadline, [this] { return cancelled(); }, localRank == session_->rails.mainRail(), session_->recorder.get()}));
   transport_ = plane->transport();
   if (whyNoGpuDirect_.empty()) whyNoGpuDirect_ = plane->whyNoGpuDirect();
   if (whyNoGpuDirect_.empty() && roster.settings.checksum)

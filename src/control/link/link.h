@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/clock_offset.h"
 #include "src/control/link/handshake.h"
 #include "src/control/link/poll_set.h"
 
@@ -38,6 +39,10 @@ class Link {
   const Heartbeat& heartbeat() const { return peerHeartbeat_; }
   uint64_t heartbeats() const { return peerHeartbeats_; }  // number of received heartbeats
 
+  // Measures the clock of the peer from now on: several times at once, and later with every heartbeat. Both sides answer
+  // requests of the other side at any time.
+  void measureClock(std::shared_ptr<ClockOffset> clock);
+
   void watch(PollSet& set) const;
   // Call step() once per iteration of the event loop. Then call next() until it returns no frame. A failure of step()
   // or next() names the peer and says what happened to this peer.
@@ -62,6 +67,8 @@ class Link {
   Status ended(const Status& why) const;
   Status checkSilence(TimePoint now);
   bool throttled() const;
+  Status handleOwn(const Frame& frame);
+  void askForTime();
 
   std::unique_ptr<ControlSocket> socket_;
   std::string name_;
@@ -74,6 +81,7 @@ class Link {
   bool peerSilent_ = false;    // the peer was silent for too long
   size_t framesInPeriod_ = 0;  // frames received in the current period
   size_t bytesInPeriod_ = 0;   // bytes received in the current period
+  std::shared_ptr<ClockOffset> clock_;  // null if the clock of the peer is not measured
   TimePoint periodStart_;      // start of the current period
 };
 
