@@ -128,6 +128,7 @@ Status Communicator::tune(Deadline deadline) {
   nextCall_ = 0;
   control_->reportCallsStarted(0);
   if (session.traffic() != nullptr) session.traffic()->clear();
+  if (session.recorder != nullptr) session.recorder->begin();
   return {};
 }
 

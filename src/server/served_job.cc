@@ -6,7 +6,6 @@
 
 #include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
-#include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/control/host_id.h"
 #include "src/plan/send_order.h"
@@ -47,7 +46,7 @@ Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSp
 void ServedJob::startTrace() {
   if (env_.trace.empty()) return;
   const Roster& roster = spec_.roster;
-  trace::Header header = trace::headerOf(roster, plan_.weights);
+  trace::Header header = trace::headerOf(roster);
   header.server = true;
   header.endpoint = static_cast<uint32_t>(spec_.endpoint);
   header.number = static_cast<uint32_t>(spec_.endpoint - roster.machines.size());
@@ -55,13 +54,16 @@ void ServedJob::startTrace() {
   header.pid = static_cast<uint32_t>(::getpid());
   std::string path = trace::expandPath(env_.trace, trace::fileNameOf(roster.servers[header.number].name));
   auto recorder = trace::Recorder::create(std::move(path), std::move(header), spec_.clock);
-  if (recorder.ok()) recorder_ = std::move(recorder).value();
-  else logWarn(Subsystem::kServer, "{}", recorder.error().message());
+  if (!recorder.ok()) {
+    logWarn(Subsystem::kServer, "{}; the trace of this job is not recorded", recorder.error().message());
+    return;
+  }
+  recorder_ = std::move(recorder).value();
+  recorder_->begin();
 }
 
 ServedJob::~ServedJob() {
-  const Status written = recorder_ != nullptr ? guarded([&] { return recorder_->write(); }) : Status();
-  if (!written.ok()) logWarn(Subsystem::kServer, "{}", written.message());
+  if (recorder_ != nullptr) recorder_->writeOrWarn();
 }
 
 std::vector<Blob> ServedJob::handles() const {
@@ -105,8 +107,7 @@ Status ServedJob::build(Rail& rail) {
   spec.order = answerOrder(plan_.weights, spec_.endpoint, machines);
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
-  spec.recorder = recorder_.get();
-  spec.rail = static_cast<uint8_t>(rail.number);
+  spec.recorder = {recorder_.get(), static_cast<uint16_t>(spec_.endpoint), static_cast<uint8_t>(rail.number)};
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
 }

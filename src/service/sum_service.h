@@ -45,8 +45,8 @@
 #include "src/service/contribution_receiver.h"
 #include "src/service/peer_wait.h"
 #include "src/service/round.h"
-#include "src/service/service_trace.h"
 #include "src/service/summation.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -58,8 +58,7 @@ struct ServiceSpec : Summation {
   std::vector<size_t> order;
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  trace::Recorder* recorder = nullptr;  // null: events are not recorded
-  uint8_t rail = 0;                     // for the recorder
+  trace::ChunkRecorder recorder{};  // at this endpoint
 };
 
 // A chunk of the local machine. `source` and `target` must stay valid until retired() is greater
@@ -117,7 +116,8 @@ class SumService {
   uint64_t contributions(size_t machine) const { return inbound_[machine] ? inbound_[machine]->arrived() : offered_; }
   bool comparable() const;
   Result<bool> stepRound();
-  void traceArrivals(size_t machine, uint64_t before);
+  void recordArrivals(size_t machine, uint64_t before) const;
+  void recordAnswers(size_t machine, uint64_t before) const;
   Contribution contribution(size_t machine) const;
   void sumRound();
   void wantPushes();
@@ -144,7 +144,6 @@ class SumService {
   std::optional<Deadline::Clock::time_point> waitsSince_;
   uint64_t watchedRound_ = 0;
   uint64_t bytesSummed_ = 0;
-  std::unique_ptr<ServiceTrace> trace_;  // null if nothing is recorded
 };
 
 }  // namespace bps

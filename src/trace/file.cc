@@ -22,7 +22,7 @@ void putHeader(WireWriter& out, const Header& header) {
   out.put(header.host).put(header.pid).put(header.machines).put(header.ranks);
   out.put(static_cast<uint32_t>(header.names.size()));
   for (size_t i = 0; i < header.names.size(); ++i)
-    out.put(header.names[i]).put(header.rates[i]).put(header.shares[i]);
+    out.put(header.names[i]).put(header.rates[i]);
 }
 
 Header getHeader(WireReader& in) {
@@ -35,11 +35,10 @@ Header getHeader(WireReader& in) {
   header.pid = in.get<uint32_t>();
   header.machines = in.get<uint32_t>();
   header.ranks = in.get<uint32_t>();
-  const size_t endpoints = in.getCount(4 + 8 + 8);
+  const size_t endpoints = in.getCount(4 + 8);
   for (size_t i = 0; i < endpoints; ++i) {
     header.names.push_back(in.getString());
     header.rates.push_back(in.getDouble());
-    header.shares.push_back(in.get<uint64_t>());
   }
   return header;
 }
@@ -66,9 +65,13 @@ Result<File> decodePayload(std::span<const uint8_t> payload) {
   WireReader in(payload);
   File file;
   file.header = getHeader(in);
-  file.clock.nanoseconds = in.get<int64_t>();
-  file.clock.roundTrip = in.get<uint64_t>();
-  file.clock.samples = in.get<uint64_t>();
+  const size_t points = in.getCount(3 * 8);
+  for (size_t i = 0; i < points; ++i) {
+    ClockPoint& point = file.clock.emplace_back();
+    point.at = in.get<uint64_t>();
+    point.ahead = in.get<int64_t>();
+    point.uncertainty = in.get<uint64_t>();
+  }
   file.lost = in.get<uint64_t>();
   const size_t events = in.getCount(kEventBytes);
   BPS_TRY(check(file.header));
@@ -78,8 +81,7 @@ Result<File> decodePayload(std::span<const uint8_t> payload) {
     event.time = in.get<uint64_t>();
     event.call = in.get<uint64_t>();
     event.bytes = in.get<uint64_t>();
-    event.history = in.get<uint32_t>();
-    event.round = in.get<uint32_t>();
+    event.sequence = in.get<uint32_t>();
     event.peer = in.get<uint16_t>();
     event.stage = in.get<Stage>();
     event.rail = in.get<uint8_t>();
@@ -95,11 +97,13 @@ Result<File> decodePayload(std::span<const uint8_t> payload) {
 Blob encode(const File& file) {
   WireWriter payload;
   putHeader(payload, file.header);
-  payload.put(file.clock.nanoseconds).put(file.clock.roundTrip).put(file.clock.samples).put(file.lost);
+  payload.put(static_cast<uint32_t>(file.clock.size()));
+  for (const ClockPoint& point : file.clock) payload.put(point.at).put(point.ahead).put(point.uncertainty);
+  payload.put(file.lost);
   payload.put(static_cast<uint32_t>(file.events.size()));
   for (const Event& event : file.events)
-    payload.put(event.time).put(event.call).put(event.bytes).put(event.history).put(event.round).put(event.peer).put(
-        event.stage).put(event.rail);
+    payload.put(event.time).put(event.call).put(event.bytes).put(event.sequence).put(event.peer).put(event.stage).put(
+        event.rail);
   const Blob& bytes = payload.bytes();
   WireWriter out;
   out.putRaw(bytesOf(kMagic)).put(kFileVersion).put(static_cast<uint64_t>(bytes.size())).putRaw(bytes);

@@ -1,6 +1,7 @@
-// The format of a trace file (docs/timeline.md): magic, version, length, payload and a checksum of the payload.
+// The format of a trace file (docs/trace.md): magic, version, length, payload and a checksum of the payload.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,14 @@ struct Header {
   uint32_t pid = 0;
   // Of all endpoints: the machines first, then the servers. A machine's name is that of its ranks.
   std::vector<std::string> names;
-  std::vector<double> rates;     // NIC in bytes per second; 0: not known
-  std::vector<uint64_t> shares;  // weights of the owners
+  std::vector<double> rates;  // of the NIC, in bytes per second; 0: not known
   uint32_t machines = 0, ranks = 0;
 };
 
 struct File {
   Header header;
-  ClockOffset::Estimate clock;  // against rank 0
-  uint64_t lost = 0;            // number of older events that were overwritten
+  std::vector<ClockPoint> clock;  // by how much rank 0's clock is ahead; empty in rank 0's file
+  uint64_t lost = 0;              // number of older events that were overwritten
   std::vector<Event> events;
 };
 

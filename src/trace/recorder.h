@@ -1,9 +1,12 @@
 // Recorder: keeps the last events of one communicator on this rank, or of one job on a server (BPS_TRACE), and writes
-// them to a file at the end.
+// them to a file.
 //
-// The memory is bounded: a full Recorder overwrites the oldest event. Untouched memory costs nothing. One thread at a
-// time uses a Recorder: the holder of the progress lock, or the thread of the job.
+// The memory is bounded: a full Recorder overwrites its oldest events and counts them. The system provides memory only
+// as events fill it. The file is written by write(), and also when the process exits while the Recorder exists. Any
+// thread may use a Recorder. In practice one thread at a time adds events: the holder of the progress lock, or the
+// thread of the job. So its lock is free, and costs less than the reading of the clock.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,7 +18,6 @@
 #include "src/base/status.h"
 #include "src/trace/event.h"
 #include "src/trace/file.h"
-#include "src/wire/data_header.h"
 #include "src/wire/roster.h"
 
 namespace bps::trace {
@@ -25,52 +27,59 @@ inline uint64_t now() {
   return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
 }
 
-// What identifies a call, see CallInfo.
-struct CallId {
-  uint64_t number = 0;
-  uint32_t history = 0;
-
-  CallId() = default;
-  CallId(const CallInfo& call) : number(call.number), history(call.history) {}  // NOLINT(google-explicit-constructor)
-  bool operator==(const CallId&) const = default;
-};
-
 // Describes the communicator. The caller sets the first members of the header, up to `pid`.
-Header headerOf(const Roster& roster, const std::vector<uint64_t>& weights);
+Header headerOf(const Roster& roster);
 
 class Recorder {
  public:
-  static constexpr size_t kDefaultEvents = size_t{1} << 17;
-  // Opens the file, so that a path that cannot be written is an error at the start. expandPath() made the path.
+  static constexpr size_t kEvents = size_t{1} << 17;  // 4 MiB
+  // Opens the file. expandPath() made the path.
   static Result<std::unique_ptr<Recorder>> create(std::string path, Header header,
-                                                  std::shared_ptr<const ClockOffset> clock,
-                                                  size_t capacity = kDefaultEvents);
+                                                  std::shared_ptr<const ClockOffset> clock, size_t capacity = kEvents);
+  ~Recorder();
 
-  struct Place {
-    uint16_t peer = kNoPeer;
-    uint32_t round = 0;
-    uint64_t bytes = 0;
-    uint8_t rail = 0;
-  };
-  void add(Stage stage, const CallId& call, const Place& place) { addAt(now(), stage, call, place); }
-  void addAt(uint64_t time, Stage stage, const CallId& call, const Place& place) {
-    Event& event = reinterpret_cast<Event*>(memory_.data())[count_++ % capacity_];
-    event = {time, call.number, place.bytes, call.history, place.round, place.peer, stage, place.rail};
+  // The Recorder ignores all events before begin(): those of the calls that measure the network.
+  void begin() { begun_.store(true, std::memory_order_relaxed); }
+  void add(const Event& event) {
+    if (!begun_.load(std::memory_order_relaxed)) return;
+    while (locked_.exchange(true, std::memory_order_acquire)) yield();
+    reinterpret_cast<Event*>(memory_.data())[count_++ & (capacity_ - 1)] = event;
+    locked_.store(false, std::memory_order_release);
   }
   // Replaces the content of the file by the events until now.
   Status write();
+  // As write(). A failure is only a warning, which names the file.
+  void writeOrWarn();
   const std::string& path() const { return path_; }
 
  private:
   Recorder() = default;
+  static void yield();
+  File snapshot();
 
   PageBuffer memory_;
-  size_t capacity_ = 0;
-  uint64_t count_ = 0;  // of all events
+  size_t capacity_ = 0;  // a power of two
+  std::atomic<bool> begun_{false};
+  std::atomic<bool> locked_{false};  // protects memory_ and count_
+  uint64_t count_ = 0;               // of all events
   Header header_;
   std::shared_ptr<const ClockOffset> clock_;  // null: this process has the reference clock
   std::string path_;
   UniqueFd fd_;
+  Mutex writing_;
+};
+
+// Where the chunks of one lane, service or exchange path are recorded. Empty if nothing is recorded.
+struct ChunkRecorder {
+  Recorder* recorder = nullptr;
+  uint16_t peer = kNoPeer;
+  uint8_t rail = 0;
+
+  explicit operator bool() const { return recorder != nullptr; }
+  ChunkRecorder at(size_t endpoint) const { return {recorder, static_cast<uint16_t>(endpoint), rail}; }
+  void add(Stage stage, uint64_t call, uint64_t sequence, size_t bytes) const {
+    recorder->add({now(), call, bytes, static_cast<uint32_t>(sequence), peer, stage, rail});
+  }
 };
 
 // The name of a server in the names of its files: "server-" and its address, with "-" for unusual characters.

@@ -103,7 +103,7 @@ void ExchangePath::admit() {
   flight.own.data = view.source;
   flight.own.bytes = view.bytes;
   flight.copied = view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && call->chunks.size() == 1);
-  if (spec_.recorder != nullptr) record(trace::Stage::kChunkAdmitted, flight, trace::kExchangePath);
+  record(trace::Stage::kChunkAdmitted, count_.admitted);
   waiting_.pop_front();
   ++count_.admitted;
 }
@@ -159,7 +159,6 @@ Result<bool> ExchangePath::accept(Step& step) {
     const std::vector<ExchangeBlock>& blocks = step.in->message(step.accepted);
     for (size_t i = 0; i < blocks.size(); ++i)
       if (!BPS_TRY(mayAccept(blocks[i], machineAt(step.distance + i), step.accepted))) return step.accepted > before;
-    if (spec_.recorder != nullptr) recordAccepted(step);
   }
   return step.accepted > before;
 }
@@ -214,9 +213,9 @@ bool ExchangePath::sumNext() {
       machine = (machine + 1) % spec_.machines;
     }
   }
-  if (spec_.recorder != nullptr) record(trace::Stage::kSumBegun, flight(chunk), trace::kExchangePath);
+  record(trace::Stage::kSumBegun, chunk);
   sum_.run(round_, view.target);
-  if (spec_.recorder != nullptr) record(trace::Stage::kSummed, flight(chunk), trace::kExchangePath);
+  record(trace::Stage::kSummed, chunk);
   ++count_.summed;
   return true;
 }
@@ -231,24 +230,16 @@ const ExchangeBlock& ExchangePath::blockOf(size_t machine, uint64_t chunk) const
 bool ExchangePath::retireNext() {
   if (count_.retired == count_.summed || !contributionSent(count_.retired)) return false;
   Submitted& retired = flight(count_.retired++).chunk;
-  if (spec_.recorder != nullptr) record(trace::Stage::kRetired, flight(count_.retired - 1), trace::kExchangePath);
+  record(trace::Stage::kRetired, count_.retired - 1);
   if (retired.sum == nullptr) buffers_.finished(*retired.chunk.call, retired.chunk.index);
   retired.sum.reset();
   return true;
 }
 
-// A sum that this machine brings for others (KeptSum) is no chunk of its own.
-void ExchangePath::record(trace::Stage stage, const InFlight& flight, size_t machine) {
-  if (flight.chunk.sum != nullptr) return;
-  const auto& [call, index] = flight.chunk.chunk;
-  const ChunkView& view = flight.view;
-  spec_.recorder->add(stage, view.call, {static_cast<uint16_t>(machine), call->chunks[index].round, view.bytes});
-}
-
-void ExchangePath::recordAccepted(const Step& step) {
-  const size_t blocks = step.in->message(step.accepted).size();
-  for (size_t i = 0; i < blocks; ++i)
-    record(trace::Stage::kArrived, flight(step.accepted), machineAt(step.distance + i));
+void ExchangePath::record(trace::Stage stage, uint64_t chunk) const {
+  if (!spec_.recorder) return;
+  const ChunkView& view = flight(chunk).view;
+  spec_.recorder.add(stage, view.call.number, chunk, view.bytes);
 }
 
 // Returns the failure of a connection that step() has not returned yet.

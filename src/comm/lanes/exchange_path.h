@@ -60,7 +60,7 @@ struct ExchangeSpec : Summation {
   // that has the sum of the chunk. This machine brings the sum in place of its contribution.
   std::vector<size_t> sumHolders;
   bool replacesLane = false;
-  trace::Recorder* recorder = nullptr;  // null: events are not recorded
+  trace::ChunkRecorder recorder{};
 };
 
 class ExchangePath {
@@ -144,8 +144,7 @@ class ExchangePath {
   bool retireNext();
   Status takeFailure();
   size_t awaitedMachine() const;
-  void record(trace::Stage stage, const InFlight& flight, size_t machine);
-  void recordAccepted(const Step& step);
+  void record(trace::Stage stage, uint64_t chunk) const;
   ChunkView viewOf(const Submitted& chunk) const;
   const ExchangeBlock& blockOf(size_t machine, uint64_t chunk) const;
 

@@ -43,7 +43,7 @@ Status RemoteLane::admit() {
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
   if (!times_.busy.since && flight.chunk.call->hasManyRounds()) times_.busy.since = std::chrono::steady_clock::now();
-  if (shape_.recorder != nullptr) record(trace::Stage::kChunkAdmitted, flight);
+  if (shape_.recorder) record(trace::Stage::kChunkAdmitted, flight, count_.admitted);
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++count_.admitted;
@@ -112,8 +112,8 @@ Status RemoteLane::retire() {
   inFlight_.pop_front();
   if (times_.busy.since) times_.busy.before.bytes += flight.view.bytes;
   if (inFlight_.empty() && times_.busy.since) times_.busy = {work(), std::nullopt};
+  if (shape_.recorder) record(trace::Stage::kRetired, flight, count_.retired);
   ++count_.retired;
-  if (shape_.recorder != nullptr) record(trace::Stage::kRetired, flight);
   buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
 }
@@ -126,7 +126,6 @@ Status RemoteLane::consumeAnswer(const InFlight& flight) {
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
                    header.sequence, header.first ? " with a call" : "", payloadSize,
                    DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, flight.view.bytes);
-  if (shape_.recorder != nullptr && flight.view.inPlace) record(trace::Stage::kCopyBegun, flight);
   const uint8_t* received = flight.view.inPlace ? answers_.slot(count_.answered) : flight.view.target;
   if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, count_.answered, flight.view.call));
   if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
@@ -181,24 +180,18 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
   if (admits) BPS_TRY(admit());
   const bool received = answerQueue_.step();
   const bool sent = pushQueue_.step();
-  if (shape_.recorder != nullptr) recordTransfers();
+  if (shape_.recorder) recordTransfers();
   const uint64_t before = count_.retired;
   while (BPS_TRY(canRetire())) BPS_TRY(retire());
   return admits || received || sent || count_.retired > before;
 }
 
-void RemoteLane::record(trace::Stage stage, const InFlight& flight) {
-  const ChunkView& view = flight.view;
-  const uint32_t round = chunkRefOf(flight.chunk).round;
-  shape_.recorder->add(stage, view.call, {shape_.owner, round, view.bytes, shape_.rail});
-}
-
 // Each chunk has two messages, its header and its payload. A chunk is retired only after both events.
 void RemoteLane::recordTransfers() {
   for (uint64_t& chunk = count_.recordedPushed; chunk < pushQueue_.done() / 2; ++chunk)
-    record(trace::Stage::kPushed, inFlight_[chunk - count_.retired]);
+    record(trace::Stage::kPushed, inFlight_[chunk - count_.retired], chunk);
   for (uint64_t& chunk = count_.recordedReceived; chunk < answerQueue_.done() / 2; ++chunk)
-    record(trace::Stage::kReceived, inFlight_[chunk - count_.retired]);
+    record(trace::Stage::kReceived, inFlight_[chunk - count_.retired], chunk);
 }
 
 Lane::Work RemoteLane::work() const {
@@ -271,12 +264,15 @@ Result<bool> LocalLane::step(uint64_t) {
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+    if (recorder_) record(trace::Stage::kChunkAdmitted, chunk, offered_);
+    ++offered_;
     service_.offer({view.call, view.source, view.target, view.bytes});
     inService_.push_back(chunk);
     waiting_.pop_front();
     moved = true;
   }
   for (; retired_ < service_.retired(); ++retired_) {
+    if (recorder_) record(trace::Stage::kRetired, inService_.front(), retired_);
     buffers_.finished(*inService_.front().call, inService_.front().index);
     inService_.pop_front();
     moved = true;

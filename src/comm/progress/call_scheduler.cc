@@ -56,7 +56,15 @@ void CallScheduler::add(std::unique_ptr<Collective> call) {
 
 void CallScheduler::record(trace::Stage stage, const Collective& call, uint64_t time) {
   const size_t bytes = call.call.elementsMoved() * elementBytes(static_cast<DataType>(call.call.type));
-  session_.recorder->addAt(time, stage, call.call, {trace::kNoPeer, 0, bytes});
+  session_.recorder->add({time, call.call.number, bytes, 0, trace::kNoPeer, stage, 0});
+}
+
+void CallScheduler::recordCopies() {
+  for (const auto& call : active_)
+    if (call->staging != nullptr && !call->copyRecorded && staged()->copiedOut(*call)) {
+      call->copyRecorded = true;
+      record(trace::Stage::kCopiedOut, *call);
+    }
 }
 
 Result<bool> CallScheduler::step() {
@@ -74,6 +82,7 @@ Result<bool> CallScheduler::step() {
   if (staged() != nullptr) {
     const bool copied = BPS_TRY(staged()->step());
     moved = moved || copied;
+    if (copied && session_.recorder != nullptr) recordCopies();
   }
   if (session_.local != nullptr) {
     const bool localMoved = BPS_TRY(session_.local->step());

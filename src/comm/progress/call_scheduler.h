@@ -71,6 +71,7 @@ class CallScheduler final : public ProgressWork {
   void finish(Collective& call, const Status& outcome);
   // Records a stage of the call, by default as reached now.
   void record(trace::Stage stage, const Collective& call, uint64_t time = trace::now());
+  void recordCopies();
 
   struct BrokenConnections {
     std::vector<bool> reported;  // one per rank and server; true if the hub knows of the break

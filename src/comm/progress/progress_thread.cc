@@ -37,7 +37,7 @@ Status ProgressThread::run(Deadline deadline) {
   if (!started) return {};
   const Status ended = waitForHubReason(engine_->run());
   engine_->end(ended);
-  writeTrace();
+  if (session_->recorder != nullptr) session_->recorder->writeOrWarn();
   return stop_.load() ? Status() : ended.clone();
 }
 
@@ -47,13 +47,6 @@ Status ProgressThread::prepare(Deadline deadline) {
   handleDumpSignal(session_->env.dumpSignal);
   engine_ = BPS_TRY(ProgressEngine::create(std::move(scheduler), session_->bell, session_->failure.firstError()));
   return {};
-}
-
-void ProgressThread::writeTrace() const {
-  if (session_->recorder == nullptr) return;
-  const Status written = session_->recorder->write();
-  if (!written.ok()) logWarn(Subsystem::kColl, "{}", written.message());
-  else logInfo(Subsystem::kColl, "the trace is in {}", session_->recorder->path());
 }
 
 // Returns null if this rank drives no rail or there is no network.

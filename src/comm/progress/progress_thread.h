@@ -38,7 +38,6 @@ class ProgressThread {
   Status prepare(Deadline deadline);
   Result<std::unique_ptr<DataPlane>> connectDataPlane(Deadline deadline);
   ChunkBuffers& machineBuffers();
-  void writeTrace() const;
   Status waitForHubReason(Status ended);
   bool cancelled() const { return stop_.load() || session_->failure.failed(); }
 

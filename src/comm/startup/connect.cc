@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/format.h"
+#include "src/base/log.h"
 #include "src/comm/local/machine/binding.h"
 
 namespace bps {
@@ -119,18 +120,19 @@ Status setUpMachine(Session& session, Deadline deadline) {
   return {};
 }
 
-Status startTrace(Session& session) {
-  if (session.env.trace.empty()) return {};
+// A job runs also if its trace cannot be written.
+void startTrace(Session& session) {
+  if (session.env.trace.empty()) return;
   const Roster& roster = session.control.roster();
-  trace::Header header = trace::headerOf(roster, session.plan.weights);
+  trace::Header header = trace::headerOf(roster);
   header.number = session.control.rank();
   header.endpoint = session.self().machine;
   header.host = session.self().hostName;
   header.pid = session.self().pid;
   std::string path = trace::expandPath(session.env.trace, fmt::format("{}", header.number));
-  session.recorder =
-      BPS_TRY(trace::Recorder::create(std::move(path), std::move(header), session.control.clockOffset()));
-  return {};
+  auto recorder = trace::Recorder::create(std::move(path), std::move(header), session.control.clockOffset());
+  if (recorder.ok()) session.recorder = std::move(recorder).value();
+  else logWarn(Subsystem::kInit, "{}; this rank records no trace", recorder.error().message());
 }
 
 }  // namespace
@@ -139,7 +141,7 @@ Result<std::unique_ptr<ProgressThread>> connect(SessionBase base, Deadline deadl
   auto session = std::make_unique<Session>(std::move(base));
   session->plan = BPS_TRY(JobPlan::make(session->control.roster()));
   session->cutter = std::make_unique<CallCutter>(session->control.roster(), session->plan);
-  BPS_TRY(startTrace(*session));
+  startTrace(*session);
   BPS_TRY(setUpMachine(*session, deadline));
   if (session->cuda != nullptr) session->cuda->start(timeoutOf(session->env));
   return ProgressThread::start(std::move(session), deadline);

@@ -15,8 +15,8 @@ constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
 constexpr milliseconds kMaxHeartbeatInterval(30000);  // middleboxes may drop connections that are idle for minutes
 constexpr uint32_t kMinTimeoutMs = 100;  // sends at most one heartbeat every 10 ms, however short the peer's timeout is
 
-// One sample may be late because a thread was not running. Of so many samples the best is good.
-constexpr uint64_t kFirstClockSamples = 16;
+// One sample may be late because a thread was not running. The best of so many samples is good.
+constexpr int kFirstClockSamples = 16, kLaterClockSamples = 4;
 
 // The messages that a Link handles itself, in every state.
 bool isOfLink(MessageType type) {
@@ -62,7 +62,7 @@ Status Link::step(const PollSet& set) {
     lastSent_ = now;
     if (flushed()) {  // if the peer does not read, the output queue must not grow
       socket_->queue(ownHeartbeat_);
-      if (clock_ != nullptr) askForTime();
+      askForTime(kLaterClockSamples);
     }
   }
   // Ignore write errors, because next() may still read the peer's last frames from a broken connection.
@@ -115,9 +115,10 @@ Status Link::handleOwn(const Frame& frame) {
     [[maybe_unused]] const bool written = socket_->flush().ok();
   } else if (frame.header.type == MessageType::kClockReply) {
     const ClockReply reply = BPS_TRY(decode<ClockReply>(frame.payload));
-    if (clock_ == nullptr) return {Code::kRemote, "an answer came to a request for the time that was not made"};
-    clock_->add({reply.sentAt, reply.at, steadyNanoseconds()});
-    if (clock_->estimate().samples < kFirstClockSamples) askForTime();
+    if (clock_.offset == nullptr)
+      return {Code::kRemote, "an answer came to a request for the time that was not made"};
+    clock_.offset->add({reply.sentAt, reply.at, steadyNanoseconds()});
+    askForTime(std::max(clock_.requests - 1, 0));  // the peer may have left out an earlier answer
   } else {
     peerHeartbeat_ = BPS_TRY(decode<Heartbeat>(frame.payload));
     ++peerHeartbeats_;
@@ -126,11 +127,15 @@ Status Link::handleOwn(const Frame& frame) {
 }
 
 void Link::measureClock(std::shared_ptr<ClockOffset> clock) {
-  clock_ = std::move(clock);
-  askForTime();
+  clock_.offset = std::move(clock);
+  askForTime(kFirstClockSamples);
 }
 
-void Link::askForTime() {
+// Makes the first of `requests` requests. Each answer leads to the next request.
+void Link::askForTime(int requests) {
+  if (clock_.offset == nullptr) return;
+  clock_.requests = requests;
+  if (requests == 0) return;
   socket_->queue(ClockRequest{steadyNanoseconds()});
   [[maybe_unused]] const bool written = socket_->flush().ok();
 }

@@ -64,11 +64,15 @@ class Link {
   std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }
 
  private:
+  struct Clock {
+    std::shared_ptr<ClockOffset> offset;  // null if the clock of the peer is not measured
+    int requests = 0;                     // that are still to be answered
+  };
   Status ended(const Status& why) const;
   Status checkSilence(TimePoint now);
   bool throttled() const;
   Status handleOwn(const Frame& frame);
-  void askForTime();
+  void askForTime(int requests);
 
   std::unique_ptr<ControlSocket> socket_;
   std::string name_;
@@ -81,7 +85,7 @@ class Link {
   bool peerSilent_ = false;    // the peer was silent for too long
   size_t framesInPeriod_ = 0;  // frames received in the current period
   size_t bytesInPeriod_ = 0;   // bytes received in the current period
-  std::shared_ptr<ClockOffset> clock_;  // null if the clock of the peer is not measured
+  Clock clock_;
   TimePoint periodStart_;      // start of the current period
 };
 
