@@ -13,6 +13,7 @@ using Kind = Segment::Kind;
 
 constexpr double kLeastShare = 0.01;  // smaller shares of the time are not shown
 constexpr double kLeastGain = 1.03;   // smaller gains are not worth a line
+constexpr double kSlowRatio = 1.2;    // a link is slow if a contribution takes longer by this factor
 constexpr size_t kMostSizes = 4;      // lines of sizes
 
 double seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
@@ -57,7 +58,7 @@ Totals totalsOf(const std::vector<Segment>& path) {
   return totals;
 }
 
-// The median time of a contribution from each machine to other owners, in nanoseconds per byte.
+// The median time of a contribution from each machine and to each server, in nanoseconds per byte.
 std::map<size_t, double> transferTimes(const JobHistory& history) {
   std::map<size_t, std::vector<double>> times;
   for (const TracedChunk& chunk : history.chunks()) {
@@ -66,8 +67,10 @@ std::map<size_t, double> transferTimes(const JobHistory& history) {
       if (machine == chunk.owner || chunk.bytes == 0 || part.admitted == 0) continue;
       // A worker that owns the chunk takes contributions only after it has its own.
       const uint64_t from = std::max(part.admitted, own != nullptr ? own->admitted : 0);
-      if (part.arrived > from)
-        times[machine].push_back(static_cast<double>(part.arrived - from) / static_cast<double>(chunk.bytes));
+      if (part.arrived <= from) continue;
+      const double time = static_cast<double>(part.arrived - from) / static_cast<double>(chunk.bytes);
+      times[machine].push_back(time);
+      if (history.set().isServer(chunk.owner)) times[chunk.owner].push_back(time);
     }
   }
   std::map<size_t, double> medians;
@@ -101,7 +104,6 @@ SlowLink slowLinkOf(const JobHistory& history, const Totals& totals) {
     }
   }
   slow.part = part(most, network->second);
-  slow.found = slow.part >= 0.5 && static_cast<double>(most) >= 1.4 * static_cast<double>(second);
   const std::map<size_t, double> times = transferTimes(history);
   std::vector<double> others;
   for (const auto& [machine, time] : times)
@@ -109,6 +111,8 @@ SlowLink slowLinkOf(const JobHistory& history, const Totals& totals) {
   if (others.empty() || !times.contains(slow.endpoint)) return slow;
   std::sort(others.begin(), others.end());
   slow.ratio = times.at(slow.endpoint) / others[others.size() / 2];
+  slow.found =
+      slow.part >= 0.5 && static_cast<double>(most) >= 1.4 * static_cast<double>(second) && slow.ratio > kSlowRatio;
   return slow;
 }
 
@@ -202,10 +206,9 @@ class Report {
   void shares() {
     const auto of = [&](Kind kind) { return totals_.byKind.contains(kind) ? totals_.byKind.at(kind) : 0; };
     std::string network = "network";
-    if (slow_.found) {
-      network += fmt::format(": {:.0f} % of it to and from {}", 100 * slow_.part, set_.endpointName(slow_.endpoint));
-      if (slow_.ratio > 1.2) network += fmt::format(", {:.3g} times as slow as others", slow_.ratio);
-    }
+    if (slow_.found)
+      network += fmt::format(": {:.0f} % of it to and from {}, {:.3g} times as slow as others", 100 * slow_.part,
+                             set_.endpointName(slow_.endpoint), slow_.ratio);
     line(of(Kind::kNetwork), network);
     // The two ranks that are most often last have lines of their own.
     std::vector<std::pair<uint64_t, size_t>> ranks;
@@ -265,7 +268,7 @@ class Report {
       const double mean = seconds(size.time) / static_cast<double>(size.calls);
       text_ += fmt::format("{:>10}  {} calls, mean {}, least {}, {:.4g} MB/s; network {:.0f} %, waiting for ranks {:.0f} %\n",
                            bytesText(bytes), size.calls, timeText(mean), timeText(seconds(size.least)),
-                           mean > 0 ? static_cast<double>(bytes) / mean / 1e6 : 0, 100 * part(size.network, size.path),
+                           size.path > 0 ? static_cast<double>(bytes * size.calls) / seconds(size.path) / 1e6 : 0, 100 * part(size.network, size.path),
                            100 * part(size.waits, size.path));
     }
     if (order.size() > kMostSizes) text_ += fmt::format("            and {} more sizes\n", order.size() - kMostSizes);
@@ -278,7 +281,7 @@ class Report {
     std::vector<std::pair<double, std::string>> ideas;
     for (const auto& [rank, time] : totals_.waitForRank)
       ideas.emplace_back(gain(seconds(time)), fmt::format("rank {} as early as the others", rank));
-    if (slow_.found && slow_.ratio > 1.2)
+    if (slow_.found)
       ideas.emplace_back(gain(seconds(totals_.network.at(slow_.endpoint)) * (1 - 1 / slow_.ratio)),
                          fmt::format("the link of {} as fast as the others", set_.endpointName(slow_.endpoint)));
     if (set_.machines() > 1) {

@@ -96,16 +96,21 @@ Result<TraceSet> makeTraceSet(std::vector<TracedProcess> processes) {
     if (!set.processes[i].server() && key(set.processes[i - 1]) == key(set.processes[i]))
       return failure(Code::kInvalidArgument, "{}: is of rank {}, and so is {}", set.processes[i].path,
                      set.processes[i].file.header.number, set.processes[i - 1].path);
+  // Servers also record the calls that measure the network when the communicator starts. Ranks do not.
   uint64_t first = UINT64_MAX;
+  const bool ranks = !set.processes.front().server();
   for (TracedProcess& process : set.processes) {
     align(process);
-    for (const trace::Event& event : process.file.events) first = std::min(first, event.time);
+    for (const trace::Event& event : process.file.events)
+      if (ranks != process.server()) first = std::min(first, event.time);
   }
-  for (TracedProcess& process : set.processes)
+  for (TracedProcess& process : set.processes) {
+    std::erase_if(process.file.events, [first](const trace::Event& event) { return event.time < first; });
     for (trace::Event& event : process.file.events) {
       event.time = event.time - first + 1;
       set.end = std::max(set.end, event.time);
     }
+  }
   return set;
 }
 
