@@ -1,0 +1,38 @@
+// Finds what is wrong in a survey. All functions are pure.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/bps_doctor/survey.h"
+
+namespace bps::doctor {
+
+enum class Level {
+  kWarning,    // the job works, perhaps slower
+  kUnchecked,  // this could not be checked
+  kProblem,
+};
+
+struct Finding {
+  Level level = Level::kProblem;
+  std::string check;  // "port", "key", "memlock", "nofile", "nic", "server", "version", "mtu", ...
+  std::string text;
+  std::string fix;  // what to do
+  bool aboutServer = false;  // the ranks can go on without the server
+};
+
+// The findings that need no all-reduce.
+std::vector<Finding> judge(const Survey& survey);
+// The findings about the measured time.
+std::vector<Finding> judgeTime(const Survey& survey);
+// The time in seconds that the rates of the NICs allow for the all-reduce; 0 if a rate is unknown.
+double expectedSeconds(const Survey& survey);
+// True if the ranks cannot run an all-reduce with these findings.
+bool preventsReduce(const std::vector<Finding>& findings);
+// Tells which check an error of a handshake belongs to, and what to do. `what` begins the text.
+Finding explainError(const std::string& what, const std::string& error, const std::string& otherCheck);
+// 0: all right, 1: a problem, 2: something could not be checked.
+int exitStatus(const std::vector<Finding>& findings);
+
+}  // namespace bps::doctor
