@@ -110,7 +110,7 @@ void code(auto& side, auto& value) {
 }
 void each(auto& side, auto& m, const Hello*) {
   side.fields(m.magic, m.version);
-  side.choice(m.purpose, Purpose::kJoin, Purpose::kDoctor);
+  side.choice(m.purpose, Purpose::kJoin, Purpose::kProbe);
   side.fields(m.auth, m.timeoutMs, m.nonce, m.publicKey, m.dialled);
 }
 void each(auto& side, auto& m, const Challenge*) { side.fields(m.timeoutMs, m.nonce, m.publicKey); }
@@ -208,8 +208,6 @@ const char* purposeName(Purpose purpose) {
       return "server";
     case Purpose::kProbe:
       return "probe";
-    case Purpose::kDoctor:
-      return "bps-doctor";
   }
   return "?";
 }

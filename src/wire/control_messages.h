@@ -17,7 +17,7 @@
 
 namespace bps {
 
-enum class Purpose : uint8_t { kJoin = 1, kRendezvous = 2, kServer = 3, kProbe = 4, kDoctor = 5 };
+enum class Purpose : uint8_t { kJoin = 1, kRendezvous = 2, kServer = 3, kProbe = 4 };
 const char* purposeName(Purpose purpose);
 
 using Nonce = std::array<uint8_t, 32>;

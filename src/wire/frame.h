@@ -60,7 +60,6 @@ enum class MessageType : uint16_t {
   kDrain = 29,
   kStatus = 30,
   kStatusReport = 31,
-  kDoctor = 32,
 };
 
 struct FrameHeader {

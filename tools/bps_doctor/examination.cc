@@ -97,13 +97,13 @@ class Examination {
   explicit Examination(const Request& request) : request_(request) {
     survey_.ranks = request.launch.processes;
     survey_.waited = request.waitSeconds;
-    survey_.bandwidth = request.env.bandwidth.value;
+    survey_.auth = request.env.auth;
     const PortRange& ports = request.env.portRange;
     survey_.portRange = ports.first == 0 ? "any port" : fmt::format("{}-{}", ports.first, ports.last);
   }
 
   Result<Outcome> run() {
-    Facts own = BPS_TRY(collectFacts(0, request_.env, request_.warnings));
+    Facts own = collectFacts(0, request_.env, request_.warnings);
     const Token token = randomToken();
     auto echo = BPS_TRY(EchoService::start(own, request_.env, token));
     survey_.facts.emplace(0, own);
@@ -237,7 +237,7 @@ Result<Outcome> examine(const Request& request) {
 
 Result<std::vector<Finding>> takePart(const Request& request) {
   BPS_TRY(cryptoInit());
-  Facts own = BPS_TRY(collectFacts(request.launch.process, request.env, request.warnings));
+  Facts own = collectFacts(request.launch.process, request.env, request.warnings);
   const Token token = randomToken();
   auto echo = BPS_TRY(EchoService::start(own, request.env, token));
   const MeetingPlace place = BPS_TRY(meetingPlace(request.env, request.launch.processes));

@@ -41,14 +41,15 @@ int numberIn(const std::string& path) {
   return file >> value ? std::max(value, 0) : 0;
 }
 
-std::vector<std::string> rdmaDevices(const Env& env) {
-  std::vector<std::string> names;
-  if (env.ibDisable) return names;
+void findRdmaDevices(const Env& env, Facts& facts) {
+  if (env.ibDisable) return;
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", none))
-    names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
+  for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
+    facts.rdma.push_back(device.path().filename());
+    for (const auto& port : std::filesystem::directory_iterator(device.path() / "ports", none))
+      facts.rdmaMbps = std::max(facts.rdmaMbps, 1000 * numberIn(port.path() / "rate"));  // "100 Gb/sec (4X EDR)"
+  }
+  std::sort(facts.rdma.begin(), facts.rdma.end());
 }
 
 // An interface that BPS_SOCKET_IFNAME does not select counts only if other machines could reach it.
@@ -58,8 +59,8 @@ bool isAlternative(const Interface& each) {
   return !each.address.isLoopback() && !linkLocal && !begins("docker") && !begins("virbr") && !begins("veth");
 }
 
-Result<std::vector<NicFacts>> findNics(const Env& env) {
-  std::vector<NicFacts> nics;
+void findNics(const Env& env, Facts& facts) {
+  std::vector<NicFacts>& nics = facts.nics;
   const auto known = [&](const std::string& name) {
     return std::any_of(nics.begin(), nics.end(), [&](const NicFacts& nic) { return nic.name == name; });
   };
@@ -69,10 +70,12 @@ Result<std::vector<NicFacts>> findNics(const Env& env) {
     nics.push_back(
         {each.name, each.address.host(), 0, numberIn(sysfs + "/speed"), numberIn(sysfs + "/mtu"), chosen});
   };
-  for (const Interface& each : BPS_TRY(selectInterfaces(env.socketIfname))) add(each, true);
+  Result<std::vector<Interface>> chosen = selectInterfaces(env.socketIfname);
+  if (!chosen.ok()) facts.nicError = chosen.error().message();
+  else
+    for (const Interface& each : std::move(chosen).value()) add(each, true);
   for (const Interface& each : interfaceAddresses())
     if (isAlternative(each)) add(each, false);
-  return nics;
 }
 
 }  // namespace
@@ -88,7 +91,7 @@ double clockSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-Result<Facts> collectFacts(int rank, const Env& env, std::vector<std::string> warnings) {
+Facts collectFacts(int rank, const Env& env, std::vector<std::string> warnings) {
   Facts facts;
   facts.rank = rank;
   facts.host = localHostName();
@@ -98,15 +101,15 @@ Result<Facts> collectFacts(int rank, const Env& env, std::vector<std::string> wa
   facts.nofileHard = limitOf(RLIMIT_NOFILE, true);
   facts.memlock = limitOf(RLIMIT_MEMLOCK, false);
   facts.mayLock = hasCapability(kCapIpcLock);
-  facts.rdma = rdmaDevices(env);
+  findRdmaDevices(env, facts);
   struct statvfs shm {};
   if (::statvfs("/dev/shm", &shm) == 0) {
     facts.shmBytes = shm.f_blocks * shm.f_frsize;
     facts.shmFree = shm.f_bavail * shm.f_frsize;
   }
-  facts.nics = BPS_TRY(findNics(env));
+  findNics(env, facts);
   facts.warnings = std::move(warnings);
-  facts.keyFile = env.auth ? env.keyFile : "off";
+  facts.bandwidth = env.bandwidth.value;
   return facts;
 }
 

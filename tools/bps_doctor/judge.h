@@ -9,8 +9,7 @@
 namespace bps::doctor {
 
 enum class Level {
-  kWarning,    // the job works, perhaps slower
-  kUnchecked,  // this could not be checked
+  kWarning,  // the job works, perhaps slower
   kProblem,
 };
 
@@ -18,21 +17,27 @@ struct Finding {
   Level level = Level::kProblem;
   std::string check;  // "port", "key", "memlock", "nofile", "nic", "server", "version", "mtu", ...
   std::string text;
-  std::string fix;  // what to do
+  std::string fix;           // what to do
   bool aboutServer = false;  // the ranks can go on without the server
 };
 
-// The findings that need no all-reduce.
+// The findings that need no all-reduce. The survey has the facts of rank 0.
 std::vector<Finding> judge(const Survey& survey);
 // The findings about the measured time.
 std::vector<Finding> judgeTime(const Survey& survey);
-// The time in seconds that the rates of the NICs allow for the all-reduce; 0 if a rate is unknown.
-double expectedSeconds(const Survey& survey);
+
+// The time that the all-reduce takes according to the formula of the plan (src/plan/shares.h).
+struct ExpectedTime {
+  double seconds = 0;     // 0: unknown
+  bool measured = false;  // the rate is what the communicator has measured, because a NIC's rate is unknown
+};
+ExpectedTime expectedTime(const Survey& survey);
+
 // True if the ranks cannot run an all-reduce with these findings.
 bool preventsReduce(const std::vector<Finding>& findings);
 // Tells which check an error of a handshake belongs to, and what to do. `what` begins the text.
 Finding explainError(const std::string& what, const std::string& error, const std::string& otherCheck);
-// 0: all right, 1: a problem, 2: something could not be checked.
+// 1 if there is a problem, otherwise 0.
 int exitStatus(const std::vector<Finding>& findings);
 
 }  // namespace bps::doctor

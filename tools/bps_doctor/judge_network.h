@@ -6,9 +6,8 @@
 
 namespace bps::doctor {
 
-// Blocked ports and MTU black holes. A way to a NIC that bps does not use is no finding.
-void judgeWays(const Survey& survey, std::vector<Finding>& findings);
-// Interfaces that are slower than others, or that the other ranks do not reach.
-void judgeNics(const Survey& survey, std::vector<Finding>& findings);
+// Wrong interfaces, blocked ports and MTU black holes. If the other ranks reach another interface of a machine than the
+// one that BPS_SOCKET_IFNAME selects, this is the only finding about that machine's ports.
+void judgeNetwork(const Survey& survey, std::vector<Finding>& findings);
 
 }  // namespace bps::doctor

@@ -1,12 +1,15 @@
 #include "tools/bps_doctor/reduce.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <string_view>
 
 #include "bps/bps.h"
 #include "bps/bps_ext.h"
@@ -19,6 +22,8 @@ namespace {
 
 constexpr size_t kWarmUps = 2, kCalls = 7;
 constexpr size_t kDescriptionBytes = 1U << 20;
+constexpr const char* kProcessName = "bps-doctor (all-reduce)";
+constexpr int kResultFd = 3;
 
 Status toStatus(bpsResult_t result, bpsComm_t comm) {
   if (result == bpsSuccess) return {};
@@ -32,6 +37,7 @@ Status describe(bpsComm_t comm, ReduceResult& result) {
   result.machines = facts.at("machines").get<size_t>();
   result.servers = facts.at("servers").get<size_t>();
   result.workerShares = facts.at("shares").at("workers").get<std::vector<double>>();
+  if (facts.contains("network")) result.bytesPerSecond = facts["network"].at("bytesPerSecond").get<double>();
   return {};
 }
 
@@ -56,18 +62,6 @@ Status run(ReduceResult& result) {
   return toStatus(bpsCommDestroy(comm), nullptr);
 }
 
-[[noreturn]] void runChild(ReduceResult result, int out) {
-  const Status status = guarded([&] { return run(result); });
-  if (!status.ok()) result.error = status.message();
-  std::string text = nlohmann::json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (size_t written = 0; written < text.size();) {
-    const ssize_t count = ::write(out, text.data() + written, text.size() - written);
-    if (count <= 0) break;
-    written += static_cast<size_t>(count);
-  }
-  ::_exit(0);
-}
-
 // Reads until the other end closes. Returns what came before the deadline, and an empty text if it did not close.
 std::string readAll(int fd, Deadline deadline) {
   std::string text;
@@ -83,6 +77,20 @@ std::string readAll(int fd, Deadline deadline) {
   return "";
 }
 
+// Starts this program again, so that the library starts from nothing. The child writes its result to `out`.
+Result<pid_t> startChild(uint64_t bytes, int out) {
+  std::string name = kProcessName, size = std::to_string(bytes), to = std::to_string(kResultFd);
+  const std::array<char*, 4> arguments = {name.data(), size.data(), to.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, out, kResultFd);
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return systemFailure("the all-reduce cannot be started", error);
+  return child;
+}
+
 ReduceResult failed(ReduceResult result, std::string why) {
   result.error = std::move(why);
   return result;
@@ -95,11 +103,11 @@ ReduceResult measureReduce(uint64_t bytes, Deadline deadline) {
   result.ran = true;
   result.bytes = std::max<uint64_t>(bytes / sizeof(float), 1) * sizeof(float);
   std::array<int, 2> ends{};
-  if (::pipe(ends.data()) != 0) return failed(result, systemFailure("pipe", errno).message());
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed(result, systemFailure("pipe", errno).message());
   UniqueFd in(ends[0]), out(ends[1]);
-  const pid_t child = ::fork();
-  if (child < 0) return failed(result, systemFailure("fork", errno).message());
-  if (child == 0) runChild(result, out.get());
+  const Result<pid_t> started = startChild(result.bytes, out.get());
+  if (!started.ok()) return failed(result, started.error().message());
+  const pid_t child = *started;
   out.reset();
   const std::string text = readAll(in.get(), deadline);
   if (text.empty()) ::kill(child, SIGKILL);
@@ -111,6 +119,26 @@ ReduceResult measureReduce(uint64_t bytes, Deadline deadline) {
                               : "it did not end in time");
   const Status parsed = guarded([&] { result = nlohmann::json::parse(text).get<ReduceResult>(); });
   return parsed.ok() ? result : failed(result, parsed.message());
+}
+
+std::optional<int> runReduceProcess(int argc, char** argv) {
+  if (argc != 3 || std::string_view(argv[0]) != kProcessName) return {};
+  ReduceResult result;
+  result.ran = true;
+  int out = -1;
+  const Status status = guarded([&] {
+    result.bytes = std::stoull(argv[1]);
+    out = std::stoi(argv[2]);
+    return run(result);
+  });
+  if (!status.ok()) result.error = status.message();
+  const std::string text = nlohmann::json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t count = ::write(out, text.data() + written, text.size() - written);
+    if (count <= 0) return 1;
+    written += static_cast<size_t>(count);
+  }
+  return 0;
 }
 
 }  // namespace bps::doctor

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "src/base/format.h"
+#include "tools/bps_doctor/table.h"
 
 namespace bps::doctor {
 namespace {
@@ -15,8 +15,6 @@ const char* levelName(Level level) {
   switch (level) {
     case Level::kWarning:
       return "WARNING";
-    case Level::kUnchecked:
-      return "NOT CHECKED";
     case Level::kProblem:
       return "PROBLEM";
   }
@@ -39,45 +37,6 @@ const char* wayName(Way way) {
       return "no full-size segments";
   }
   return "?";
-}
-
-std::string sizeText(uint64_t bytes) {
-  if (bytes == UINT64_MAX) return "unlimited";
-  if (bytes >= uint64_t{10} << 30) return fmt::format("{} GiB", bytes >> 30);
-  return bytes >= uint64_t{1} << 20 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10);
-}
-
-// The longest and the shortest round trip from one rank to all others, in microseconds.
-std::string roundTripText(const Survey& survey, int rank) {
-  double least = 0, most = 0;
-  for (const WayResult& way : survey.ways) {
-    if (way.from != rank || way.roundTrip == 0) continue;
-    least = least == 0 ? way.roundTrip : std::min(least, way.roundTrip);
-    most = std::max(most, way.roundTrip);
-  }
-  return most == 0 ? "-" : fmt::format("{:.0f}-{:.0f}", least * 1e6, most * 1e6);
-}
-
-std::string rankLines(const Survey& survey) {
-  std::string text =
-      fmt::format("{:>5} {:<16} {:<10} {:<16} {:>8} {:>6} {:>12} {:>9} {:>9} {:>10} {:>9}\n", "rank", "host",
-                  "interface", "address", "Gbit/s", "MTU", "RTT us", "clock s", "nofile", "memlock", "/dev/shm");
-  for (const auto& [rank, facts] : survey.facts) {
-    const auto clock = survey.clocks.find(rank);
-    const std::string ahead = clock == survey.clocks.end() ? "-" : fmt::format("{:+.3f}", clock->second);
-    bool first = true;
-    for (const NicFacts& nic : facts.nics) {
-      if (!nic.chosen) continue;
-      const std::string rate = nic.mbps > 0 ? fmt::format("{:g}", nic.mbps / 1e3) : "?";
-      text += fmt::format("{:>5} {:<16} {:<10} {:<16} {:>8} {:>6} ", rank, first ? facts.host : "", nic.name,
-                          nic.address, rate, nic.mtu);
-      text += first ? fmt::format("{:>12} {:>9} {:>9} {:>10} {:>9}\n", roundTripText(survey, rank), ahead, facts.nofile,
-                                  sizeText(facts.memlock), sizeText(facts.shmFree))
-                    : "\n";
-      first = false;
-    }
-  }
-  return text;
 }
 
 std::string serverLines(const Survey& survey) {
@@ -106,21 +65,23 @@ std::string reduceLine(const Survey& survey) {
   const ReduceResult& reduce = survey.reduce;
   if (!reduce.ran) return "all-reduce: not run\n";
   if (!reduce.error.empty()) return "all-reduce: failed\n";
-  const double expected = expectedSeconds(survey);
+  const ExpectedTime expected = expectedTime(survey);
+  const char* basis = expected.measured ? "the rate measured at the start allows" : "the rates of the NICs allow";
   return fmt::format("all-reduce of {} bytes: {:.3f} ms over {} machines and {} servers; {}\n", reduce.bytes,
                      reduce.seconds * 1e3, reduce.machines, reduce.servers,
-                     expected > 0 ? fmt::format("the rates of the NICs allow {:.3f} ms", expected * 1e3)
-                                  : "no expected time, because a NIC's rate is unknown (BPS_BANDWIDTH sets it)");
+                     expected.seconds > 0
+                         ? fmt::format("{} {:.3f} ms", basis, expected.seconds * 1e3)
+                         : "no expected time, because a NIC's rate is unknown (BPS_BANDWIDTH sets it)");
 }
 
 std::string verdict(const std::vector<Finding>& findings) {
   const auto count = [&](Level level) {
     return std::count_if(findings.begin(), findings.end(), [&](const Finding& each) { return each.level == level; });
   };
-  const auto problems = count(Level::kProblem), warnings = count(Level::kWarning), open = count(Level::kUnchecked);
-  if (problems > 0) return fmt::format("verdict: problems: {}, warnings: {}\n", problems, warnings);
-  if (open > 0) return fmt::format("verdict: {} checks could not be made, warnings: {}\n", open, warnings);
-  return fmt::format("verdict: all right, warnings: {}\n", warnings);
+  const auto problems = count(Level::kProblem), warnings = count(Level::kWarning);
+  if (problems == 0 && warnings == 0) return "verdict: all right\n";
+  if (problems == 0) return fmt::format("verdict: all right, {} warnings\n", warnings);
+  return fmt::format("verdict: {} problems, {} warnings\n", problems, warnings);
 }
 
 }  // namespace
@@ -140,12 +101,10 @@ std::string findingsText(const std::vector<Finding>& findings) {
 }
 
 std::string reportText(const Survey& survey, const std::vector<Finding>& findings) {
-  std::set<std::string> machines;
-  for (const auto& [rank, facts] : survey.facts) machines.insert(facts.hostId);
   const std::string head =
-      fmt::format("bps-doctor: version {}, {} of {} ranks on {} machines, {} servers\n", survey.facts.at(0).version,
-                  survey.facts.size(), survey.ranks, machines.size(), survey.serverNames.size());
-  return head + rankLines(survey) + serverLines(survey) + reduceLine(survey) + findingsText(findings) +
+      fmt::format("bps-doctor: {} of {} ranks on {} machines, {} servers, authentication {}\n", survey.facts.size(),
+                  survey.ranks, machinesOf(survey).size(), survey.serverNames.size(), survey.auth ? "on" : "off");
+  return head + machineTable(survey) + serverLines(survey) + reduceLine(survey) + findingsText(findings) +
          verdict(findings);
 }
 
@@ -173,7 +132,9 @@ std::string reportJson(const Survey& survey, const std::vector<Finding>& finding
                             {"round_trip_seconds", way.roundTrip}});
   json["servers"] = nlohmann::json(survey.servers);
   json["all_reduce"] = nlohmann::json(survey.reduce);
-  json["all_reduce"]["expected_seconds"] = expectedSeconds(survey);
+  const ExpectedTime expected = expectedTime(survey);
+  json["all_reduce"]["expected_seconds"] = expected.seconds;
+  json["all_reduce"]["expected_from"] = expected.measured ? "measured rate" : "rates of the NICs";
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -7,11 +7,11 @@
 
 namespace bps::doctor {
 
-// A table of the ranks, the servers, the times, the findings and a verdict.
+// A table of the machines, the servers, the times, the findings and a verdict.
 std::string reportText(const Survey& survey, const std::vector<Finding>& findings);
 // The same as one JSON object.
 std::string reportJson(const Survey& survey, const std::vector<Finding>& findings);
-// The findings of a rank that has not reached rank 0.
+// The findings alone.
 std::string findingsText(const std::vector<Finding>& findings);
 
 }  // namespace bps::doctor

@@ -14,7 +14,7 @@ namespace bps::doctor {
 // A server as one rank sees it.
 struct ServerResult {
   int rank = 0;
-  std::string name;  // HOST:PORT
+  std::string name;   // HOST:PORT
   std::string error;  // empty if the server is usable
   std::string version, transport;
   double roundTrip = 0, bytesPerSecond = 0;  // seconds; what the server sums now
@@ -28,11 +28,13 @@ struct ReduceResult {
   bool ran = false;
   std::string error;
   uint64_t bytes = 0;
-  double seconds = 0;                 // the median of several calls
-  size_t machines = 0, servers = 0;   // as the communicator counts them
-  std::vector<double> workerShares;   // of the sum, one for each machine
+  double seconds = 0;                // the median of several calls
+  size_t machines = 0, servers = 0;  // as the communicator counts them
+  std::vector<double> workerShares;  // of the sum, one for each machine
+  double bytesPerSecond = 0;         // of a NIC, as the communicator has measured it at its start; 0: not measured
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReduceResult, ran, error, bytes, seconds, machines, servers, workerShares)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReduceResult, ran, error, bytes, seconds, machines, servers, workerShares,
+                                   bytesPerSecond)
 
 struct Survey {
   int ranks = 1;
@@ -44,9 +46,14 @@ struct Survey {
   std::vector<ServerResult> servers;
   std::map<int, double> clocks;  // seconds by which a rank's clock is ahead of rank 0's
   std::string portRange;         // BPS_PORT_RANGE, or "any port"
-  double waited = 0;             // seconds that rank 0 waited for the others
+  bool auth = true;
+  double waited = 0;  // seconds that rank 0 waited for the others
   ReduceResult reduce;
-  double bandwidth = 0;  // BPS_BANDWIDTH of rank 0 in Gbit/s; 0: unset
 };
+
+// The ranks that run on one machine, in ascending order. At least one.
+using Machine = std::vector<const Facts*>;
+// Returns the machines in the order of their lowest ranks.
+std::vector<Machine> machinesOf(const Survey& survey);
 
 }  // namespace bps::doctor

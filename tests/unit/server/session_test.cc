@@ -108,7 +108,7 @@ class SessionTest : public testing::Test {
 TEST_F(SessionTest, AMessageThatIsNotDueEndsTheSessionAndItsJobInEveryState) {
   for (const Stage stage : kStages)
     for (int number = static_cast<int>(MessageType::kRendezvousRequest);
-         number <= static_cast<int>(MessageType::kDoctor) + 1; ++number) {
+         number <= static_cast<int>(MessageType::kStatusReport) + 1; ++number) {
       const auto type = static_cast<MessageType>(number);
       if (type == MessageType::kHeartbeat || isDue(stage, type)) continue;
       Peer hub = hubAt(stage);

@@ -76,15 +76,12 @@ EchoService::~EchoService() {
 
 Result<std::unique_ptr<EchoService>> EchoService::start(Facts& facts, const Env& env, const Token& token) {
   std::vector<UniqueFd> listeners;
-  Status failed;
-  bool reachable = false;
   for (NicFacts& nic : facts.nics) {
+    if (nic.isLinkLocal()) continue;
     Result<UniqueFd> fd = listenAt(nic, env);
     if (fd.ok()) listeners.push_back(std::move(fd).value());
-    else if (nic.chosen) failed = std::move(fd).status();
-    reachable = reachable || (nic.chosen && nic.port != 0);
+    else if (nic.chosen) facts.listenErrors.push_back(fmt::format("{}: {}", nic.name, fd.error().message()));
   }
-  if (!reachable) return failed;
   return std::unique_ptr<EchoService>(
       new EchoService(std::move(listeners), BPS_TRY(Doorbell::create()), token));
 }

@@ -22,7 +22,8 @@ using Token = std::array<uint8_t, kTokenBytes>;
 class EchoService {
  public:
   // Listens on each NIC of `facts` and writes the ports into `facts`. A NIC on which the service cannot listen keeps
-  // port 0. Fails if this concerns all NICs that BPS_SOCKET_IFNAME selects.
+  // port 0; if BPS_SOCKET_IFNAME selects this NIC, `facts` gets the reason. NICs with only a link-local address are
+  // left out, because such an address has a meaning on one link only.
   static Result<std::unique_ptr<EchoService>> start(Facts& facts, const Env& env, const Token& token);
   EchoService(const EchoService&) = delete;
   EchoService& operator=(const EchoService&) = delete;

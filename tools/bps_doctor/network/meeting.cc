@@ -70,7 +70,7 @@ class Gathering {
     if (!fd) return {};
     auto socket = std::make_unique<ControlSocket>(std::move(*fd));
     const std::string address = socket->peer();
-    newcomers_.push_back({AcceptingHandshake(std::move(socket), credentialsOf(place_), Purpose::kDoctor, 0), address});
+    newcomers_.push_back({AcceptingHandshake(std::move(socket), credentialsOf(place_), Purpose::kProbe, 0), address});
     return {};
   }
   void step(Newcomer& each) {
@@ -89,7 +89,7 @@ class Gathering {
   Status advance(Newcomer& each) {
     if (BPS_TRY(each.handshake.step()) == Progress::kPending) return {};
     // The first message of an authenticated rank follows at once.
-    each.line = std::make_unique<Line>(each.handshake.take());
+    each.line = std::make_unique<Line>(each.handshake.take(), Line::End::kRoot);
     nlohmann::json report = BPS_TRY(each.line->receive(Deadline::in(kHandshakeTime)));
     const int rank = BPS_TRY(rankOf(report, all_, place_.ranks));
     all_.lines.emplace(rank, std::move(*each.line));
@@ -107,7 +107,12 @@ class Gathering {
 
 }  // namespace
 
-Line::Line(Peer peer) : socket_(std::move(peer.socket)) { socket_->limitFrames(kMaxReportBytes); }
+Line::Line(Peer peer, End end)
+    : socket_(std::move(peer.socket)),
+      sends_(end == End::kRoot ? MessageType::kStatus : MessageType::kStatusReport),
+      receives_(end == End::kRoot ? MessageType::kStatusReport : MessageType::kStatus) {
+  socket_->limitFrames(kMaxReportBytes);
+}
 
 Status Line::poll(bool write, Deadline deadline) const {
   pollfd wait{socket_->fd(), static_cast<short>(write ? POLLOUT : POLLIN), 0};
@@ -117,7 +122,7 @@ Status Line::poll(bool write, Deadline deadline) const {
 
 Status Line::send(const nlohmann::json& message, Deadline deadline) {
   const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  socket_->queue(MessageType::kDoctor, Blob(text.begin(), text.end()));
+  socket_->queue(sends_, Blob(text.begin(), text.end()));
   while (BPS_TRY(socket_->flush()) == Progress::kPending) BPS_TRY(poll(true, deadline));
   return {};
 }
@@ -130,7 +135,7 @@ Result<nlohmann::json> Line::receive(Deadline deadline) {
       continue;
     }
     nlohmann::json message = nlohmann::json::parse(frame->payload, nullptr, false);
-    if (frame->header.type != MessageType::kDoctor || !message.is_object())
+    if (frame->header.type != receives_ || !message.is_object())
       return Status(Code::kRemote, "it sent something that is no message of bps-doctor");
     return message;
   }
@@ -146,14 +151,14 @@ Result<Gathered> gather(const MeetingPlace& place, Deadline deadline) {
 }
 
 Result<Line> join(const MeetingPlace& place, Deadline deadline) {
-  Dialer dialer({{place.root}, credentialsOf(place), Purpose::kDoctor, 0}, deadline);
+  Dialer dialer({{place.root}, credentialsOf(place), Purpose::kProbe, 0}, deadline);
   PollSet set;
   do {
     set.clear();
     dialer.watch(set);
     BPS_TRY(set.wait());
   } while (BPS_TRY(dialer.step(set)) == Progress::kPending);
-  return Line(dialer.take());
+  return Line(dialer.take(), Line::End::kRank);
 }
 
 }  // namespace bps::doctor

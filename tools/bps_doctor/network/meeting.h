@@ -12,10 +12,13 @@
 
 namespace bps::doctor {
 
-// An authenticated connection. Used by one thread. After a failure the connection cannot be used any more.
+// An authenticated connection between rank 0 and another rank. Rank 0 sends status requests, and the other rank sends
+// status reports; their text is JSON. Used by one thread. After a failure the connection cannot be used any more.
 class Line {
  public:
-  explicit Line(Peer peer);
+  enum class End { kRoot, kRank };  // whether this process is rank 0 or another rank
+
+  Line(Peer peer, End end);
 
   Status send(const nlohmann::json& message, Deadline deadline);
   // Fails if no message arrives in time, or if it is no JSON object.
@@ -26,6 +29,7 @@ class Line {
   Status poll(bool write, Deadline deadline) const;
 
   std::unique_ptr<ControlSocket> socket_;
+  MessageType sends_, receives_;
 };
 
 // A process that came to rank 0 and was not admitted.
