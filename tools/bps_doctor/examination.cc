@@ -52,7 +52,9 @@ Result<T> convert(const json& message, const char* field) {
 }
 
 ServerResult checkOne(int rank, const std::string& name, const Env& env) {
-  ServerResult result{.rank = rank, .name = name};
+  ServerResult result;
+  result.rank = rank;
+  result.name = name;
   const Status status = guarded([&]() -> Status {
     const Key key = BPS_TRY(serverKey(env));
     const ServerState state = BPS_TRY(checkServer(name, key, env));
@@ -252,7 +254,8 @@ Result<std::vector<Finding>> takePart(const Request& request) {
     const double others = 3.0 * request.launch.processes;  // rank 0 asks the ranks one after the other
     const json asked = BPS_TRY(line.receive(after(others + 5)));
     const Orders orders = BPS_TRY(convert<Orders>(asked, "orders"));
-    BPS_TRY(line.send({{"results", BPS_TRY(test(request, orders))}}, after(3)));
+    const TestResults results = BPS_TRY(test(request, orders));
+    BPS_TRY(line.send({{"results", results}}, after(3)));
     const json last = BPS_TRY(line.receive(after(2 * testSeconds(orders) + others + 30)));
     reduces = BPS_TRY(convert<bool>(last, "reduces"));
     bytes = BPS_TRY(convert<uint64_t>(last, "bytes"));

@@ -3,7 +3,7 @@
 // deadline.
 #pragma once
 #include "src/base/env/launch_env.h"
-#include "tools/bps_doctor/judge.h"
+#include "tools/bps_doctor/judge/judge.h"
 
 namespace bps::doctor {
 

@@ -1,10 +1,10 @@
-#include "tools/bps_doctor/report.h"
+#include "tools/bps_doctor/report/report.h"
 
 #include <algorithm>
 #include <map>
 
 #include "src/base/format.h"
-#include "tools/bps_doctor/table.h"
+#include "tools/bps_doctor/report/table.h"
 
 namespace bps::doctor {
 namespace {
@@ -119,7 +119,7 @@ std::string reportJson(const Survey& survey, const std::vector<Finding>& finding
     nlohmann::json entry = facts;
     const auto clock = survey.clocks.find(rank);
     if (clock != survey.clocks.end()) entry["clock_ahead_seconds"] = clock->second;
-    json["facts"].push_back(entry);
+    json["facts"].push_back(nlohmann::ordered_json(entry));
   }
   json["ways"] = nlohmann::ordered_json::array();
   for (const WayResult& way : survey.ways)

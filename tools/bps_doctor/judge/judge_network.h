@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "tools/bps_doctor/judge.h"
+#include "tools/bps_doctor/judge/judge.h"
 
 namespace bps::doctor {
 

@@ -1,11 +1,11 @@
-#include "tools/bps_doctor/judge.h"
+#include "tools/bps_doctor/judge/judge.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "src/base/format.h"
-#include "tools/bps_doctor/judge_network.h"
-#include "tools/bps_doctor/judge_servers.h"
+#include "tools/bps_doctor/judge/judge_network.h"
+#include "tools/bps_doctor/judge/judge_servers.h"
 
 namespace bps::doctor {
 namespace {

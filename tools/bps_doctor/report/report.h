@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/bps_doctor/judge.h"
+#include "tools/bps_doctor/judge/judge.h"
 
 namespace bps::doctor {
 

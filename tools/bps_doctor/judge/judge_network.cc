@@ -1,4 +1,4 @@
-#include "tools/bps_doctor/judge_network.h"
+#include "tools/bps_doctor/judge/judge_network.h"
 
 #include <algorithm>
 #include <map>
