@@ -13,6 +13,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "tools/bps_doctor/examination.h"
+#include "tools/bps_doctor/reduce.h"
 #include "tools/bps_doctor/report/report.h"
 #include "tools/command_line/command_line.h"
 
@@ -106,8 +107,8 @@ int main(int argc, char** argv) {
     takePartQuietly(request);
     return 0;
   }
-  const Result<int> status = report(options, request);
-  return status.ok() ? *status : line.printUsageError(status.error().message());
+  Result<int> status = report(options, request);
+  return status.ok() ? std::move(status).value() : line.printUsageError(status.error().message());
 }
 
 }  // namespace

@@ -105,9 +105,9 @@ ReduceResult measureReduce(uint64_t bytes, Deadline deadline) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed(result, systemFailure("pipe", errno).message());
   UniqueFd in(ends[0]), out(ends[1]);
-  const Result<pid_t> started = startChild(result.bytes, out.get());
+  Result<pid_t> started = startChild(result.bytes, out.get());
   if (!started.ok()) return failed(result, started.error().message());
-  const pid_t child = *started;
+  const pid_t child = std::move(started).value();
   out.reset();
   const std::string text = readAll(in.get(), deadline);
   if (text.empty()) ::kill(child, SIGKILL);

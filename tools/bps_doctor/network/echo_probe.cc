@@ -120,7 +120,7 @@ class EchoProbe {
   Stage stage_ = Stage::kConnecting;
   Deadline deadline_ = Deadline::in(kAnswerTime);
   Clock::time_point began_;
-  Blob message_;
+  std::vector<uint8_t> message_;
   size_t sent_ = 0, expected_ = 0, messages_ = 0;
   WayResult result_;
   bool ended_ = false;

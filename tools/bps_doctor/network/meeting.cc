@@ -70,13 +70,15 @@ class Gathering {
     if (!fd) return {};
     auto socket = std::make_unique<ControlSocket>(std::move(*fd));
     const std::string address = socket->peer();
-    newcomers_.push_back({AcceptingHandshake(std::move(socket), credentialsOf(place_), Purpose::kProbe, 0), address});
+    newcomers_.push_back({.handshake = {std::move(socket), credentialsOf(place_), Purpose::kProbe, 0},
+                          .address = address,
+                          .line = nullptr});
     return {};
   }
   void step(Newcomer& each) {
     if (each.ended) return;
     const Status done = advance(each);
-    if (done.ok() && !each.deadline.passed()) return;
+    if (done.ok() && (each.ended || !each.deadline.passed())) return;
     refuse(each, done.ok() ? "it sent nothing in time" : done.message());
   }
   // The connection stays open for a while, so that the peer can read the reason.
