@@ -182,7 +182,7 @@ class Examination {
     for (const auto& [other, facts] : survey_.facts) {
       if (other < rank) first = first && facts.hostId != machine;
       if (other <= rank) machines.insert(facts.hostId);
-      if (facts.hostId == machine) continue;
+      if (facts.hostId == machine || survey_.lost.contains(other)) continue;
       for (const NicFacts& nic : facts.nics)
         if (nic.port > 0) orders.targets.push_back({other, nic.name, nic.address, nic.port, tokens_.at(other)});
     }
