@@ -24,7 +24,7 @@ report() { cat "$WORK/report"; tail -qn 5 "$WORK"/rank*.err; }
 finds() {
   [ $STATUS = 1 ] || fail "exit status $STATUS with \"$1\": $(report)"
   grep -A1 -E "^PROBLEM $1: .*$2" "$WORK/report" | grep -qE "^    fix: .*$3" || fail "no $1, \"$2\", \"$3\": $(report)"
-  grep -qE '^verdict: [0-9]+ problems' "$WORK/report" || fail "no verdict: $(report)"
+  grep -qE '^verdict: [0-9]+ problems?, ' "$WORK/report" || fail "no verdict: $(report)"
 }
 # only CHECK...: the report has no problems besides these.
 only() {

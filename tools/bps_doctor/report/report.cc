@@ -80,8 +80,9 @@ std::string verdict(const std::vector<Finding>& findings) {
   };
   const auto problems = count(Level::kProblem), warnings = count(Level::kWarning);
   if (problems == 0 && warnings == 0) return "verdict: all right\n";
-  if (problems == 0) return fmt::format("verdict: all right, {} warnings\n", warnings);
-  return fmt::format("verdict: {} problems, {} warnings\n", problems, warnings);
+  const std::string warned = fmt::format("{} warning{}", warnings, warnings == 1 ? "" : "s");
+  if (problems == 0) return fmt::format("verdict: all right, {}\n", warned);
+  return fmt::format("verdict: {} problem{}, {}\n", problems, problems == 1 ? "" : "s", warned);
 }
 
 }  // namespace
