@@ -17,12 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostServerSeconds = 3;  // for each answer of a server
+constexpr double kMostServerSeconds = 3;    // for each answer of a server
 constexpr size_t kMostServerMachines = 64;  // machines that check the servers, so that they stay within their limits
 
-Deadline after(double seconds) {
-  return Deadline::in(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
-}
+Deadline after(double seconds) { return Deadline::in(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000))); }
 
 Token randomToken() {
   Token token;

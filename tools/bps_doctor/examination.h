@@ -8,8 +8,8 @@
 namespace bps::doctor {
 
 struct Request {
-  Env env;           // with the rendezvous address of the launcher in `root`
-  LaunchEnv launch;  // rank and number of ranks
+  Env env;                            // with the rendezvous address of the launcher in `root`
+  LaunchEnv launch;                   // rank and number of ranks
   std::vector<std::string> warnings;  // about the environment
   uint64_t bytes = 0;                 // of the all-reduce; 0: none
   double waitSeconds = 0;             // how long rank 0 waits for the other ranks

@@ -67,8 +67,7 @@ void findNics(const Env& env, Facts& facts) {
   const auto add = [&](const Interface& each, bool chosen) {
     if (nics.size() == kMostNics || known(each.name)) return;
     const std::string sysfs = "/sys/class/net/" + each.name;
-    nics.push_back(
-        {each.name, each.address.host(), 0, numberIn(sysfs + "/speed"), numberIn(sysfs + "/mtu"), chosen});
+    nics.push_back({each.name, each.address.host(), 0, numberIn(sysfs + "/speed"), numberIn(sysfs + "/mtu"), chosen});
   };
   Result<std::vector<Interface>> chosen = selectInterfaces(env.socketIfname);
   if (!chosen.ok()) facts.nicError = chosen.error().message();

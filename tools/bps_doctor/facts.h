@@ -25,24 +25,24 @@ struct NicFacts {
 struct Facts {
   int rank = 0;
   std::string host, hostId, version;
-  uint64_t nofile = 0, nofileHard = 0;  // limits of descriptors
-  uint64_t memlock = 0;                 // bytes that may be locked; UINT64_MAX: no limit
-  bool mayLock = false;                 // CAP_IPC_LOCK: the limit does not count
-  std::vector<std::string> rdma;        // RDMA devices that bps may use
-  int rdmaMbps = 0;                     // rate of the fastest of their ports; 0: unknown
-  uint64_t shmBytes = 0, shmFree = 0;   // of /dev/shm
-  std::vector<NicFacts> nics;              // the chosen ones come first, in the order of bps
-  std::string nicError;                    // why BPS_SOCKET_IFNAME selects no interface
-  std::vector<std::string> listenErrors;   // why chosen interfaces have no port for data connections
-  std::vector<std::string> warnings;       // about the environment variables
-  double bandwidth = 0;                    // BPS_BANDWIDTH in Gbit/s; 0: unset
+  uint64_t nofile = 0, nofileHard = 0;    // limits of descriptors
+  uint64_t memlock = 0;                   // bytes that may be locked; UINT64_MAX: no limit
+  bool mayLock = false;                   // CAP_IPC_LOCK: the limit does not count
+  std::vector<std::string> rdma;          // RDMA devices that bps may use
+  int rdmaMbps = 0;                       // rate of the fastest of their ports; 0: unknown
+  uint64_t shmBytes = 0, shmFree = 0;     // of /dev/shm
+  std::vector<NicFacts> nics;             // the chosen ones come first, in the order of bps
+  std::string nicError;                   // why BPS_SOCKET_IFNAME selects no interface
+  std::vector<std::string> listenErrors;  // why chosen interfaces have no port for data connections
+  std::vector<std::string> warnings;      // about the environment variables
+  double bandwidth = 0;                   // BPS_BANDWIDTH in Gbit/s; 0: unset
 
   std::string name() const { return "rank " + std::to_string(rank) + " (host " + host + ")"; }
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NicFacts, name, address, port, mbps, mtu, chosen)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Facts, rank, host, hostId, version, nofile, nofileHard, memlock, mayLock, rdma, rdmaMbps,
-                                   shmBytes, shmFree, nics, nicError, listenErrors, warnings, bandwidth)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Facts, rank, host, hostId, version, nofile, nofileHard, memlock, mayLock, rdma,
+                                   rdmaMbps, shmBytes, shmFree, nics, nicError, listenErrors, warnings, bandwidth)
 
 // The version of the library that this program has loaded.
 std::string ownVersion();

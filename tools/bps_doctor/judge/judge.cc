@@ -59,11 +59,12 @@ void judgeSharedMemory(const Machine& machine, std::vector<Finding>& findings) {
   const Facts& facts = *machine.front();
   const uint64_t needed = kShmBytesPerRank * machine.size();
   if (machine.size() < 2 || facts.shmFree >= needed) return;
-  findings.push_back({Level::kProblem, "shm",
-                      fmt::format("/dev/shm on host {} has {} free; {} ranks need about {}", facts.host,
-                                  mebibytes(facts.shmFree), machine.size(), mebibytes(needed)),
-                      "remove old files from /dev/shm, or enlarge it: mount -o remount,size=1G /dev/shm; in containers: "
-                      "--shm-size=1g"});
+  findings.push_back(
+      {Level::kProblem, "shm",
+       fmt::format("/dev/shm on host {} has {} free; {} ranks need about {}", facts.host, mebibytes(facts.shmFree),
+                   machine.size(), mebibytes(needed)),
+       "remove old files from /dev/shm, or enlarge it: mount -o remount,size=1G /dev/shm; in containers: "
+       "--shm-size=1g"});
 }
 
 void judgeMissing(const Survey& survey, std::vector<Finding>& findings) {
@@ -125,8 +126,9 @@ Finding explainError(const std::string& what, const std::string& error, const st
                                         : "check that its machine runs and that its port is open (docs/ports.md), or "
                                           "correct BPS_SERVERS";
   } else {
-    finding.fix = "check that BPS_ROOT names an address of the machine of rank 0 and that its port is open "
-                  "(docs/ports.md)";
+    finding.fix =
+        "check that BPS_ROOT names an address of the machine of rank 0 and that its port is open "
+        "(docs/ports.md)";
   }
   return finding;
 }
@@ -158,8 +160,8 @@ bool preventsReduce(const std::vector<Finding>& findings) {
 }
 
 int exitStatus(const std::vector<Finding>& findings) {
-  const bool problem = std::any_of(findings.begin(), findings.end(),
-                                   [](const Finding& each) { return each.level == Level::kProblem; });
+  const bool problem =
+      std::any_of(findings.begin(), findings.end(), [](const Finding& each) { return each.level == Level::kProblem; });
   return problem ? 1 : 0;
 }
 

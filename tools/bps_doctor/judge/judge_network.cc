@@ -37,28 +37,28 @@ Finding blackHole(const WayResult& way, const Facts& from, const Facts& to) {
 }
 
 Finding blocked(const Survey& survey, const WayResult& way, const Facts& from, const Facts& to) {
-  Finding finding{
-      Level::kProblem, "port",
-      fmt::format("{} cannot reach the data port of {} at {} ({}): {}", from.name(), to.name(), way.address, way.nic,
-                  way.error),
-      ""};
+  Finding finding{Level::kProblem, "port",
+                  fmt::format("{} cannot reach the data port of {} at {} ({}): {}", from.name(), to.name(), way.address,
+                              way.nic, way.error),
+                  ""};
   if (way.way == Way::kSilent || way.way == Way::kNoEcho) {
     finding.text += fmt::format(" within {} s", kAnswerTime.count());
     finding.fix = "a firewall seems to drop packets: ";
   } else if (way.way == Way::kRefused) {
     finding.fix = fmt::format("rank {} listens there, so a firewall seems to reject connections: ", to.rank);
   } else {
-    finding.fix = "there is no route between these addresses: let BPS_SOCKET_IFNAME name an interface of the common "
-                  "network, and ";
+    finding.fix =
+        "there is no route between these addresses: let BPS_SOCKET_IFNAME name an interface of the common "
+        "network, and ";
   }
-  finding.fix += fmt::format("open the TCP ports of BPS_PORT_RANGE (now {}) between all worker machines (docs/ports.md)",
-                             survey.portRange);
+  finding.fix += fmt::format(
+      "open the TCP ports of BPS_PORT_RANGE (now {}) between all worker machines (docs/ports.md)", survey.portRange);
   return finding;
 }
 
 // How many of the ranks on other machines reach an interface.
 struct Reach {
-  size_t good = 0, tested = 0;
+  size_t good = 0, connected = 0, tested = 0;
   bool full() const { return tested > 0 && good == tested; }
 };
 
@@ -70,6 +70,7 @@ ReachOfNic reachOfAll(const Survey& survey) {
     Reach& reach = all[{way.to, way.nic}];
     ++reach.tested;
     if (way.way == Way::kGood) ++reach.good;
+    if (way.way == Way::kGood || way.way == Way::kNoLarge) ++reach.connected;
   }
   return all;
 }
@@ -96,13 +97,15 @@ class NicJudge {
           "unset BPS_SOCKET_IFNAME, or let it name an interface that is up");
       return false;
     }
-    const auto used = std::find_if(facts.nics.begin(), facts.nics.end(), [](const NicFacts& nic) { return nic.chosen; });
+    const auto used =
+        std::find_if(facts.nics.begin(), facts.nics.end(), [](const NicFacts& nic) { return nic.chosen; });
     if (used == facts.nics.end()) return true;
     const Reach reach = reachOf(facts, *used);
     for (const NicFacts& other : facts.nics) {
       if (&other == &*used || !reachOf(facts, other).full()) continue;
-      if (reach.tested > 0 && reach.good == 0) return unreached(facts, *used, other);
-      if (reach.full() && used->mbps > 0 && other.mbps > used->mbps && !other.chosen) return slower(facts, *used, other);
+      if (reach.tested > 0 && reach.connected == 0) return unreached(facts, *used, other);
+      if (reach.full() && used->mbps > 0 && other.mbps > used->mbps && !other.chosen)
+        return slower(facts, *used, other);
     }
     if (!used->isLoopback() || !severalHosts_) return true;
     add(Level::kProblem,

@@ -49,10 +49,10 @@ std::vector<Finding> judgeTime(const Survey& survey) {
                                   [](const ServerResult& each) { return each.error.empty(); });
   // A server that was not usable has a finding of its own. On a single machine servers have nothing to do.
   if (usable && reduce.machines > 1 && reduce.servers < survey.serverNames.size())
-    findings.push_back({Level::kProblem, "server",
-                        fmt::format("the all-reduce ran with {} of {} servers", reduce.servers,
-                                    survey.serverNames.size()),
-                        "the log of rank 0 names the server and the reason", true});
+    findings.push_back(
+        {Level::kProblem, "server",
+         fmt::format("the all-reduce ran with {} of {} servers", reduce.servers, survey.serverNames.size()),
+         "the log of rank 0 names the server and the reason", true});
   const ExpectedTime expected = expectedTime(survey);
   if (!expected.measured && expected.seconds > 0 && reduce.seconds > kSlow * expected.seconds)
     findings.push_back({Level::kWarning, "time",

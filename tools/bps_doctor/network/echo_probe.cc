@@ -129,9 +129,7 @@ class EchoProbe {
 }  // namespace
 
 // Each stage takes at most kAnswerTime, and so does the last of the small messages.
-std::chrono::seconds probeTime(size_t targets) {
-  return 4 * kAnswerTime * static_cast<int>(1 + targets / kAtOnce);
-}
+std::chrono::seconds probeTime(size_t targets) { return 4 * kAnswerTime * static_cast<int>(1 + targets / kAtOnce); }
 
 Result<std::vector<WayResult>> probeWays(int rank, const std::vector<EchoTarget>& targets) {
   std::vector<WayResult> results;

@@ -34,9 +34,9 @@ struct WayResult {
   std::string nic;      // of `to`
   std::string address;  // with the port
   Way way = Way::kGood;
-  std::string error;       // the text of the kernel; empty if the way is good
-  double roundTrip = 0;    // seconds, the least of several; 0 if small messages did not return
-  bool outStuck = false;   // kNoLarge: the bytes from `from` to `to` were not acknowledged
+  std::string error;      // the text of the kernel; empty if the way is good
+  double roundTrip = 0;   // seconds, the least of several; 0 if small messages did not return
+  bool outStuck = false;  // kNoLarge: the bytes from `from` to `to` were not acknowledged
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EchoTarget, rank, nic, address, port, token)

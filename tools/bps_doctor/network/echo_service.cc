@@ -82,8 +82,7 @@ Result<std::unique_ptr<EchoService>> EchoService::start(Facts& facts, const Env&
     if (fd.ok()) listeners.push_back(std::move(fd).value());
     else if (nic.chosen) facts.listenErrors.push_back(fmt::format("{}: {}", nic.name, fd.error().message()));
   }
-  return std::unique_ptr<EchoService>(
-      new EchoService(std::move(listeners), BPS_TRY(Doorbell::create()), token));
+  return std::unique_ptr<EchoService>(new EchoService(std::move(listeners), BPS_TRY(Doorbell::create()), token));
 }
 
 void EchoService::run() const {

@@ -39,7 +39,7 @@ struct Refused {
 };
 
 struct Gathered {
-  std::map<int, Line> lines;             // of the ranks that came
+  std::map<int, Line> lines;              // of the ranks that came
   std::map<int, nlohmann::json> reports;  // the first message of each
   std::vector<Refused> refused;
 };

@@ -20,7 +20,8 @@ std::string sizeText(uint64_t bytes) {
 std::string roundTripText(const Survey& survey, const Machine& machine) {
   double least = 0, most = 0;
   for (const WayResult& way : survey.ways) {
-    const bool own = std::any_of(machine.begin(), machine.end(), [&](const Facts* each) { return each->rank == way.from; });
+    const bool own =
+        std::any_of(machine.begin(), machine.end(), [&](const Facts* each) { return each->rank == way.from; });
     if (!own || way.roundTrip == 0) continue;
     least = least == 0 ? way.roundTrip : std::min(least, way.roundTrip);
     most = std::max(most, way.roundTrip);
@@ -42,7 +43,8 @@ Value least(const Machine& machine, Value Facts::*member) {
 
 std::string versionOf(const Machine& machine) {
   const std::string& first = machine.front()->version;
-  const bool same = std::all_of(machine.begin(), machine.end(), [&](const Facts* each) { return each->version == first; });
+  const bool same =
+      std::all_of(machine.begin(), machine.end(), [&](const Facts* each) { return each->version == first; });
   return same ? first : "several";
 }
 

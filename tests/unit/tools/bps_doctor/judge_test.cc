@@ -48,7 +48,8 @@ TEST(DoctorJudge, NamesARankThatDidNotReport) {
 TEST(DoctorJudge, NamesARankThatStoppedAnswering) {
   Survey survey = healthySurvey(2);
   survey.lost.emplace(1, "connection closed");
-  EXPECT_THAT(judge(survey), ElementsAre(problem("rank", "rank 1 stopped answering: connection closed", "its machine")));
+  EXPECT_THAT(judge(survey),
+              ElementsAre(problem("rank", "rank 1 stopped answering: connection closed", "its machine")));
 }
 
 TEST(DoctorJudge, ExplainsWhyAProcessWasRefused) {
@@ -66,8 +67,9 @@ TEST(DoctorJudge, ExplainsWhyAProcessWasRefused) {
 TEST(DoctorJudge, NamesARankOfAnotherVersion) {
   Survey survey = healthySurvey(2);
   survey.facts.at(1).version = "1.3.0";
-  EXPECT_THAT(judge(survey), ElementsAre(problem("version", "rank 1 (host host1) has version 1.3.0, rank 0 (host host0)",
-                                                 "install the same version")));
+  EXPECT_THAT(judge(survey),
+              ElementsAre(problem("version", "rank 1 (host host1) has version 1.3.0, rank 0 (host host0)",
+                                  "install the same version")));
 }
 
 TEST(DoctorJudge, NamesTheLimitOfDescriptorsThatIsNeeded) {
@@ -128,8 +130,10 @@ TEST(DoctorJudge, NamesEachFaultOfAServerOnce) {
     survey.servers.push_back(goodServer("b:7700", rank));
     survey.servers.back().error = "cannot connect to b:7700: Connection refused";
   }
-  EXPECT_THAT(judge(survey), ElementsAre(problem("server", "server b:7700 is not usable from rank 0 (host host0) and 1 "
-                                                           "more", "start bps-server")));
+  EXPECT_THAT(judge(survey), ElementsAre(problem("server",
+                                                 "server b:7700 is not usable from rank 0 (host host0) and 1 "
+                                                 "more",
+                                                 "start bps-server")));
   EXPECT_FALSE(preventsReduce(judge(survey)));
   survey.servers[1].error = "it answers, but its data connections do not work: no answer";
   survey.servers[3].error = "authentication failed: the key differs";
@@ -183,8 +187,8 @@ TEST(DoctorTime, WarnsOfASlowAllReduce) {
   survey.reduce = goodReduce(4, 1'000'000, 0.0023);
   EXPECT_THAT(judgeTime(survey), IsEmpty());
   survey.reduce.seconds = 0.0025;
-  EXPECT_THAT(judgeTime(survey), ElementsAre(warning("time", "took 2.50 ms; the rates of the NICs allow 1.20 ms",
-                                                     "bps-topo probe")));
+  EXPECT_THAT(judgeTime(survey),
+              ElementsAre(warning("time", "took 2.50 ms; the rates of the NICs allow 1.20 ms", "bps-topo probe")));
 }
 
 TEST(DoctorTime, ReportsAnAllReduceThatFailed) {

@@ -23,7 +23,8 @@ TEST(DoctorReport, HasARowForEachMachine) {
   }
   const std::string text = reportText(survey, {});
   EXPECT_THAT(text, HasSubstr("4 of 4 ranks on 2 machines"));
-  EXPECT_THAT(text, ContainsRegex(" 0-1,3 host0 +eth0 +10.0.0.1 +10 +1500 +20-20 +- +100 +unlimited +1024 MiB +1.2.3\n"));
+  EXPECT_THAT(text,
+              ContainsRegex(" 0-1,3 host0 +eth0 +10.0.0.1 +10 +1500 +20-20 +- +100 +unlimited +1024 MiB +1.2.3\n"));
   EXPECT_THAT(text, ContainsRegex(" 2 host2 .* 4096 "));
   EXPECT_THAT(text, EndsWith("all-reduce: not run\nverdict: all right\n"));
 }

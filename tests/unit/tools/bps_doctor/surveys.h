@@ -20,7 +20,8 @@ inline Survey healthySurvey(int ranks) {
     facts.memlock = UINT64_MAX;
     facts.shmBytes = facts.shmFree = uint64_t{1} << 30;
     const std::string end = std::to_string(rank + 1);
-    facts.nics = {{"eth0", "10.0.0." + end, 7000, 10000, 1500, true}, {"eth1", "10.0.1." + end, 7000, 10000, 1500, false}};
+    facts.nics = {{"eth0", "10.0.0." + end, 7000, 10000, 1500, true},
+                  {"eth1", "10.0.1." + end, 7000, 10000, 1500, false}};
     survey.facts.emplace(rank, facts);
   }
   for (int from = 0; from < ranks; ++from)
