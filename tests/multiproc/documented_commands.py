@@ -156,7 +156,8 @@ def read(path):
 def main():
     tree, build, work, *pages = sys.argv[1:]
     pages = pages or sorted(
-        os.path.relpath(path, tree) for pattern in ("*.md", "docs/*.md", "examples/*", "frameworks/*/README.md", "perf/*.md")
+        os.path.relpath(path, tree) for pattern in ("*.md", "docs/*.md", "examples/*", "frameworks/*/README.md", "perf/*.md",
+                                                      "tests/data/*/README.md")
         for path in glob.glob(os.path.join(tree, pattern)) if os.path.isfile(path))
     programs = {os.path.basename(path): path for pattern in (build + "/bin/*", tree + "/perf/*")
                 for path in map(os.path.abspath, glob.glob(pattern)) if os.path.isfile(path) and os.access(path, os.X_OK)}
