@@ -157,12 +157,11 @@ class Checker:
             run = subprocess.run([self.path(command[0]), *command[1:], "--help"], capture_output=True, text=True,
                                  timeout=20, cwd=self.tree)
             options = {}
-            for line in run.stdout.splitlines():
-                for part in re.findall(r"(?:^ *|[ ,\[|(])(--?[A-Za-z][\w-]*)(\[?[ =][A-Z{<]\S*)?", line):
-                    options[part[0]] = options.get(part[0], False) or bool(part[1])
-                head = re.match(r" +(-\S+(?:, ?--?\S+)*)( +[A-Z]\S*)?", line)
-                if head and head[2]:
-                    options.update({name: True for name in re.findall(r"--?[A-Za-z][\w-]*", head[1])})
+            for line in run.stdout.partition("\nSubcommands:")[0].splitlines():
+                # "  -n,--workers UINT   text", "  -f, --stepfactor N   text" or "  -k LIST, --servers LIST   text"
+                head = re.match(r" +(-[^ ,]+(?: [A-Z{[][^ ,]*)?(?:, ?-[^ ,]+(?: [A-Z{[][^ ,]*)?)*)", line)
+                for name in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", head[1] if head else ""):
+                    options[name] = bool(re.search(r" [A-Z0-9{[]", head[1])) or bool(re.match(r" 0", line[head.end():]))
             self.usages[command] = run.stdout, options
         return self.usages[command]
 
@@ -180,7 +179,7 @@ class Checker:
         command = (name,)
         text = self.usage(name)[0]
         # Commands such as `bps-topo plan` have options of their own.
-        subcommands = re.findall(r"^  ([a-z]+) {2,}", text.partition("ommands:")[2], re.M)
+        subcommands = re.findall(r"^([a-z-]+)$", text.partition("\nSubcommands:")[2], re.M)
         if words and words[0] in subcommands:
             command, words = (name, words[0]), words[1:]
         options = {**self.usage(name)[1], **self.usage(*command)[1]}
