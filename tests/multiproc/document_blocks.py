@@ -13,7 +13,7 @@ import subprocess
 # Blocks of these kinds are not run. Every other check applies to them.
 REASONS = ("several machines", "a GPU", "installs packages", "root", "takes minutes", "other software")
 STEERING = ("needs PROGRAM, ...: skipped if a program is missing (or PyTorch); on HOST, ...: keeps running in the "
-            "background on each of these machines; new shell: begins without the variables of earlier blocks; or, not "
+            "background on each of these machines; new shell: begins without the variables and servers of earlier blocks; or, not "
             "run: " + ", ".join(REASONS))
 LANGUAGES = ("sh", "text", "python", "json", "yaml", "c", "c++", "cmake", "ini", "dockerfile")
 # Variables of the tests, the build and the packages, which are no settings of the library.

@@ -25,7 +25,9 @@ EXAMPLES = {"examples/all_reduce.c": ["", "several machines"], "examples/all_red
             "examples/ddp.py": ["needs torchrun, bps_torch", "several machines", "a GPU"],
             "examples/servers.yaml": ["several machines"]}
 SSH = """#!/bin/bash
-while [ "${1#-}" != "$1" ]; do shift; done
+while [ "${1#-}" != "$1" ]; do
+  case $1 in -[opi]) shift 2 ;; *) shift ;; esac
+done
 host=$1; shift
 cd "$HOME" && BPS_HOSTID=$host BPS_SOCKET_IFNAME==$host exec setsid -w bash -c "$*"
 """
@@ -107,7 +109,7 @@ def script_of(blocks, work):
         lines.append(f"at={shlex.quote(block.place())}; echo \"$at\" > {shlex.quote(work)}/at")
         if block.new_shell:
             lines.append("for name in ${!BPS_*} ${!NCCL_*}; do [[ $name =~ ^(BPS_SOCKET_IFNAME|BPS_HOSTID|NCCL_IB_DISABLE)$ ]] "
-                         "|| unset \"$name\"; done; cd \"$home\"")
+                         "|| unset \"$name\"; done; cd \"$home\"; kill $(jobs -p) 2> /dev/null; wait")
         for command in commands(block.text):
             lines.append(f"command={shlex.quote(command)}")
             for number, host in enumerate(block.hosts):
