@@ -54,7 +54,8 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--worker-gbps", options.split.workerGbps,
               "NIC rate of the workers in Gbit/s: one value, or one per worker (default 100)");
   line.option("--server-gbps", options.split.serverGbps, "NIC rate of the servers in Gbit/s; 0: absent (default 100)");
-  line.option("--svg", options.svg, "also draw the machine to this file, with the bytes that the plan sends over each link");
+  line.option("--svg", options.svg,
+              "also draw the machine to this file, with the bytes that the plan sends over each link");
 }
 
 // Rejects options that have no effect with `show`.

@@ -30,8 +30,7 @@ std::string shortened(const std::string& text, size_t characters) {
 
 class Drawing {
  public:
-  Drawing(const MachineReport& report, bool traffic)
-      : report_(report), topology_(report.topology), traffic_(traffic) {}
+  Drawing(const MachineReport& report, bool traffic) : report_(report), topology_(report.topology), traffic_(traffic) {}
 
   std::string draw() {
     place(kRoot, 0);
@@ -119,9 +118,7 @@ class Drawing {
     return topology_.sharedWithNic(id) ? kSharedColor : kLinkColor;
   }
   // Returns how far the middle of the line between two devices of one row is below them.
-  double hang(LinkId id) const {
-    return kHeight / 2 + kRow * std::abs(from(id).x - to(id).x) / (columns_ * kColumn);
-  }
+  double hang(LinkId id) const { return kHeight / 2 + kRow * std::abs(from(id).x - to(id).x) / (columns_ * kColumn); }
 
   std::string label(LinkId id) {
     const std::string words = amountText(id);
@@ -164,7 +161,8 @@ class Drawing {
     lines += text({at.x, y}, shortened(topology_.nameOf(id), kNameCharacters), "middle", kFont);
     for (const std::string& each : small) lines += text({at.x, y += 15}, each, "middle", kSmallFont);
     return fmt::format(
-               "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\" stroke=\"#444\" "
+               "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"6\" fill=\"{}\" "
+               "stroke=\"#444\" "
                "stroke-width=\"{}\"/>\n",
                at.x - kWidth / 2, at.y - kHeight / 2, kWidth, kHeight, kColors[static_cast<size_t>(node.kind)],
                isRoot(id) ? 4 : 1) +
@@ -197,7 +195,8 @@ class Drawing {
     add("PCIe that a GPU and a NIC share", sample(kSharedColor));
     if (hanging_) add("NVLink", sample(kNvlinkColor));
     if (traffic_) {
-      add("Numbers: bytes towards the CPU / away from it; memory: written / read. The width grows with the larger.", {});
+      add("Numbers: bytes towards the CPU / away from it; memory: written / read. The width grows with the larger.",
+          {});
       if (!report_.decision.best().plan.roots.empty()) add("A thick frame marks a root.", {});
     } else {
       add("Numbers: the rate of a link in each direction. The width grows with the rate.", {});
