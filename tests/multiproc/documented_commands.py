@@ -109,7 +109,7 @@ def script_of(blocks, work):
         lines.append(f"at={shlex.quote(block.place())}; echo \"$at\" > {shlex.quote(work)}/at")
         if block.new_shell:
             lines.append("for name in ${!BPS_*} ${!NCCL_*}; do [[ $name =~ ^(BPS_SOCKET_IFNAME|BPS_HOSTID|NCCL_IB_DISABLE)$ ]] "
-                         "|| unset \"$name\"; done; cd \"$home\"; kill $(jobs -p) 2> /dev/null; wait")
+                         "|| unset \"$name\"; done; cd \"$home\"; for job in $(jobs -p); do pkill -P $job; done; wait")
         for command in commands(block.text):
             lines.append(f"command={shlex.quote(command)}")
             for number, host in enumerate(block.hosts):
