@@ -57,7 +57,7 @@ class Drawing {
 
  private:
   std::string title() const {
-    const std::string source = shortened(report_.source, kTitleCharacters);
+    std::string source = shortened(report_.source, kTitleCharacters);
     if (!traffic_) return source;
     return fmt::format("{}: {} for {:.4g} GB", source, nameOf(report_.decision.best().plan.strategy),
                        static_cast<double>(report_.job.bytes) / kGiga);
