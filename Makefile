@@ -171,7 +171,8 @@ $(SERVER): $(call objects,$(SERVER_SRCS))
 
 $(LIBBPS): $(call objects,$(API_SRCS)) $(CORE) src/api/libbps.map
 # A signal handler may stay installed (BPS_DUMP_SIGNAL), so the library stays in memory after dlclose().
-$(LIBBPS): private LIBRARY_OPTIONS := $(HIDDEN) $(RESIDENT)
+# The version script alone hides what is not listed: --exclude-libs would also hide bpsHeaderVersion.
+$(LIBBPS): private LIBRARY_OPTIONS := $(COMPLETE) $(RESIDENT)
 $(LIBBPS): private LIBRARY_SONAME := $(SONAME)
 # An older build folder has the library under another name.
 $(LIBBPS): $(BUILD)/soname
