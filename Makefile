@@ -140,8 +140,10 @@ compile_commands.json: $(BUILD)/command FORCE
 
 # Linking. A program or library consists of its prerequisites that are objects, libraries or a version script.
 # Third-party libraries are linked statically or hidden, so that a preloaded library never meets the application's copy.
-SODIUM    := -l:libsodium.a
-CORE_LIBS := $(SODIUM) -l:libexpat.a $(filter -f%,$(OPENMP)) -ldl
+# Some systems do not have the static libraries.
+static    = $(if $(filter /%,$(shell $(CXX) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(1))
+SODIUM    := $(call static,sodium)
+CORE_LIBS := $(SODIUM) $(call static,expat) $(filter -f%,$(OPENMP)) -ldl
 LINK_WITH  = $(CORE_LIBS)
 # The sanitizer runtimes of clang are part of the program, so a sanitized library leaves their symbols undefined.
 COMPLETE  := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)
@@ -252,7 +254,7 @@ ptx: ## write the kernel for GPUs, src/cuda/sum/sum_kernel.ptx (clang++-14)
 
 include packaging/install.mk
 
-deps: ## install missing packages (apt)
+deps: ## install missing packages (apt, dnf or zypper)
 	@tools/deps.sh
 
 clean: ## remove all build output

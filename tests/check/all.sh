@@ -3,7 +3,7 @@
 dir=$(dirname "$0")
 build=${1:-build}
 passed=0 failed=0 skipped=0
-for check in format layers sizes words headers symbols binaries docs ptx lint; do
+for check in format layers sizes words headers symbols binaries docs packaging ptx lint; do
   output=$("$dir/$check.sh" "$build" 2>&1)
   case $? in
     0) passed=$((passed + 1)); echo "ok    check $check" ;;

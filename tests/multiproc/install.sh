@@ -18,7 +18,16 @@ soname=$(readelf -d "$prefix/lib/libbps.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/
 [ "$soname" = libbps.so.0 ] && [ "$(readlink "$prefix/lib/libbps.so")" = "$soname" ] || fail "the soname is $soname"
 [ "$(readlink "$prefix/lib/$soname")" = "libbps.so.${version#* }" ] || fail "$soname is $(readlink "$prefix/lib/$soname")"
 readelf -S "$prefix/lib/libbps.so" | grep -q '\.debug_' && fail "libbps.so is not stripped"
-[ -s "$prefix/share/doc/bps/LICENSE" ] || fail "no licence"
+[ -s "$prefix/share/doc/bps/LICENSE" ] && [ -s "$prefix/share/doc/bps/third-party/libsodium" ] || fail "no licence"
+for name in $(grep -ohE '^BPS_API .*\(' include/bps/*.h | grep -oE 'bps[A-Za-z]+\(' | tr -d '('); do
+  [ -s "$prefix/share/man/man3/$name.3" ] || fail "no manual page of $name"
+done
+if command -v mandoc > /dev/null; then
+  wrong=$(cd "$prefix/share/man" && mandoc -T lint -W warning man[13]/* | grep -v '\.so is fragile')
+  [ -z "$wrong" ] || fail "manual pages: $wrong"
+else
+  echo "skip: mandoc: not on this machine"
+fi
 for program in "$prefix"/bin/*; do
   name=$(basename "$program")
   grep -q '^\.SH USAGE' "$prefix/share/man/man1/$name.1" || fail "no manual page of $name"
@@ -33,6 +42,34 @@ run_all() {
 }
 run_all bps-perf -b 1M -e 1M -n 2
 grep -q '# Out of bounds values : 0 OK' "$WORK/out" || fail "bps-perf: $(cat "$WORK/out")"
+
+# A program that was compiled with a header of another minor version gets an error that names both versions.
+mkdir -p "$WORK/newer/bps"
+cp include/bps/*.h "$WORK/newer/bps"
+sed -i 's/define BPS_MINOR .*/define BPS_MINOR 77/' "$WORK/newer/bps/bps.h"
+cat > "$WORK/start.c" <<'EOF'
+#include <bps/bps.h>
+#include <stdio.h>
+int main(void) {
+  bpsComm_t comm;
+  const bpsResult_t result = bpsCommInitFromEnv(&comm);
+  printf("%s\n", bpsGetLastError(NULL));
+  return result == bpsSuccess ? bpsCommDestroy(comm) : 10 + result;
+}
+EOF
+for compiler in "cc -std=c99" "c++ -x c++ -fvisibility=hidden"; do
+  for header in include "$WORK/newer"; do
+    $compiler -Wall -Wextra -Wpedantic -Werror "-I$header" "$WORK/start.c" -o "$WORK/start" -x none "$prefix/lib/libbps.so" ||
+      fail "$compiler cannot compile with $header"
+    "$WORK/start" > "$WORK/out"
+    status=$?
+    if [ "$header" = include ]; then [ $status = 0 ] || fail "$compiler, own header: $(cat "$WORK/out")"
+    else
+      [ $status = 15 ] && grep -q "bps.h of version 0.77.0, but the loaded libbps has version ${version#* };" "$WORK/out" ||
+        fail "$compiler, another header: status $status, $(cat "$WORK/out")"
+    fi
+  done
+done
 
 if command -v pkg-config > /dev/null; then
   export PKG_CONFIG_PATH=$prefix/lib/pkgconfig

@@ -84,3 +84,26 @@ segments() { find /dev/shm -mindepth 1 ! -name 'nccl-*' ! -name '*_segment.*' | 
 open_fds() { ls "/proc/$1/fd" | wc -l; }
 rss_kb() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+
+# documented HEADING: prints the commands below this heading of docs/install.md.
+documented() {
+  awk -v heading="## $1" '/^## / { here = $0 == heading } here && /^```/ { code = !code; next } here && code' docs/install.md |
+    grep . || echo "echo no commands under \"$1\"; exit 1"
+}
+# documented_programs: the commands of the C, C++ and Python programs, as far as this machine has the tools.
+documented_programs() {
+  if command -v pkg-config > /dev/null; then documented "A C program"; else echo "echo 'skip: pkg-config: not here'"; fi
+  if command -v cmake > /dev/null; then documented "A C++ program with CMake"; else echo "echo 'skip: CMake: not here'"; fi
+  documented "A Python program"
+}
+# in_system_copy NAME: runs $WORK/script in a copy of this system, if this machine lets us make one.
+in_system_copy() {
+  command -v unshare > /dev/null || { echo "skip: $1 in a copy of this system: no unshare"; return; }
+  timeout 200 tests/support/system_copy.sh "$WORK/copy" "$BUILD" "$WORK/script" > "$WORK/out" 2>&1
+  local status=$?
+  if ! grep -q '^mounted' "$WORK/out"; then echo "skip: $1 in a copy of this system: $(tail -n 1 "$WORK/out")"; return; fi
+  [ $status = 0 ] || fail "$1 in a copy of this system: $(tail -n 20 "$WORK/out")"
+  grep '^skip:' "$WORK/out"
+  ! grep '^left:' "$WORK/out" || fail "$1: files are left"
+  echo "$1: also in a copy of this system"
+}
