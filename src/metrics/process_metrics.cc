@@ -40,8 +40,7 @@ std::optional<uint64_t> openDescriptors() {
 }
 
 // Taken when the library or program is loaded, which is soon after the start of the process.
-const double kStartSeconds =
-    std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+const double kStartSeconds = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 
 }  // namespace
 

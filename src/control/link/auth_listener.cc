@@ -187,7 +187,8 @@ void AuthListener::closeExpired() {
   for (StageQueue& queue : queues_) {
     while (!queue.connections.empty() && queue.connections.front().deadline.passed()) {
       Connection& connection = queue.connections.front();
-      if (connection.handshake) refuse(connection, Status(Code::kRemote, "the handshake took too long"), Reason::kTimeout);
+      if (connection.handshake)
+        refuse(connection, Status(Code::kRemote, "the handshake took too long"), Reason::kTimeout);
       else remove(connection);
     }
   }
