@@ -38,6 +38,7 @@ struct SessionArgs {
   const bool& draining;    // if true, the session refuses to open jobs
   uint32_t maxJobs;        // the server's limit
   StatusRequests& status;
+  bool measuresClocks = false;  // compares the clock of the hub with this server's
 };
 
 class Session {
@@ -126,6 +127,7 @@ class Session {
   SessionArgs args_;
   std::unique_ptr<Link> hub_;
   const uint64_t job_;
+  std::shared_ptr<ClockOffset> clock_;  // null if it is not measured
   JobSpec spec_;
   uint32_t proposal_ = 0;
   std::vector<Blob> handles_;  // in state kOpen

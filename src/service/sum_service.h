@@ -46,6 +46,7 @@
 #include "src/service/peer_wait.h"
 #include "src/service/round.h"
 #include "src/service/summation.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -57,6 +58,7 @@ struct ServiceSpec : Summation {
   std::vector<size_t> order;
   size_t depth = 0;
   size_t maxChunkBytes = 0;
+  trace::ChunkRecorder recorder{};  // at this endpoint
 };
 
 // A chunk of the local machine. `source` and `target` must stay valid until retired() is greater
@@ -114,6 +116,8 @@ class SumService {
   uint64_t contributions(size_t machine) const { return inbound_[machine] ? inbound_[machine]->arrived() : offered_; }
   bool comparable() const;
   Result<bool> stepRound();
+  void recordArrivals(size_t machine, uint64_t before) const;
+  void recordAnswers(size_t machine, uint64_t before) const;
   Contribution contribution(size_t machine) const;
   void sumRound();
   void wantPushes();
