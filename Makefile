@@ -140,8 +140,10 @@ compile_commands.json: $(BUILD)/command FORCE
 
 # Linking. A program or library consists of its prerequisites that are objects, libraries or a version script.
 # Third-party libraries are linked statically or hidden, so that a preloaded library never meets the application's copy.
-SODIUM    := -l:libsodium.a
-CORE_LIBS := $(SODIUM) -l:libexpat.a $(filter -f%,$(OPENMP)) -ldl
+# Some systems do not have the static libraries.
+static    = $(if $(filter /%,$(shell $(CXX) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(1))
+SODIUM    := $(call static,sodium)
+CORE_LIBS := $(SODIUM) $(call static,expat) $(filter -f%,$(OPENMP)) -ldl
 LINK_WITH  = $(CORE_LIBS)
 # The sanitizer runtimes of clang are part of the program, so a sanitized library leaves their symbols undefined.
 COMPLETE  := $(if $(IS_CLANG),,-Wl$(comma)--no-undefined)

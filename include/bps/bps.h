@@ -42,6 +42,14 @@ extern "C" {
 /* The version as one number, computed as NCCL_VERSION_CODE: major * 10000 + minor * 100 + patch. */
 #define BPS_VERSION_CODE (BPS_MAJOR * 10000 + BPS_MINOR * 100 + BPS_PATCH)
 
+/* The version of the header that a program was compiled with. The program's constant takes the place
+ * of the library's own, so the library can compare the two (see bpsGetVersion). A program that
+ * defines BPS_NO_HEADER_VERSION is not compared. */
+#if defined(__GNUC__) && !defined(BPS_NO_HEADER_VERSION)
+extern const int bpsHeaderVersion __attribute__((weak, visibility("default")));
+const int bpsHeaderVersion = BPS_VERSION_CODE;
+#endif
+
 /* CUDA's stream type, declared as an opaque pointer, as CUDA declares it. For calls on host
  * buffers, a bpsHostStream_t may be passed instead of a cudaStream_t. */
 #ifndef BPS_NO_CUDA_STREAM_TYPE
@@ -171,7 +179,12 @@ typedef struct {
 /* ---- About the library ------------------------------------------------------------------------------------------- */
 
 /* Writes BPS_VERSION_CODE of the loaded library to *version. Fails with bpsInvalidArgument if
- * version is NULL. Any thread may call this function. */
+ * version is NULL. Any thread may call this function.
+ *
+ * A program may run with a library of another version than its header if both have the same major
+ * number and the library's minor number is not smaller. While the major number is 0, the minor
+ * numbers must be equal. If the versions do not fit, bpsGetUniqueId and the functions that start a
+ * communicator fail with bpsInvalidUsage, and the error names both versions. */
 BPS_API bpsResult_t bpsGetVersion(int* version);
 
 /* Returns a constant text for a result, or "unknown result code" for any other value. Any thread

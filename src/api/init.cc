@@ -13,6 +13,27 @@
 namespace bps {
 namespace {
 
+// If the program was compiled with another header, bpsHeaderVersion is the constant of that header.
+Status checkHeaderVersion() {
+  const int header = bpsHeaderVersion;
+  const auto majorOf = [](int version) { return version / 10000; };
+  const auto minorOf = [](int version) { return version / 100 % 100; };
+  const bool compatible =
+      majorOf(header) == BPS_MAJOR && (BPS_MAJOR == 0 ? minorOf(header) == BPS_MINOR : minorOf(header) <= BPS_MINOR);
+  if (compatible) return {};
+  return failure(Code::kInvalidUsage,
+                 "the program was compiled with bps.h of version {}.{}.{}, but the loaded libbps has version {}.{}.{}; "
+                 "compile the program again, or let LD_LIBRARY_PATH name a library of version {}.{}",
+                 majorOf(header), minorOf(header), header % 100, BPS_MAJOR, BPS_MINOR, BPS_PATCH, majorOf(header),
+                 minorOf(header));
+}
+
+// The environment of a call that starts a communicator.
+Result<Env> startEnv() {
+  BPS_TRY(checkHeaderVersion());
+  return processEnv();
+}
+
 struct RankSpec {
   int nRanks, rank;
   int device = -1;  // CUDA device; -1 means the calling thread's current device
@@ -26,7 +47,7 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, co
   if (nRanks < 1) return badArgument("nranks is {}, expected at least 1", nRanks);
   if (rank < 0 || rank >= nRanks) return badArgument("rank is {}, expected 0 to {}", rank, nRanks - 1);
   const bool blocking = BPS_TRY(blockingOf(config, true));
-  const Env env = BPS_TRY(processEnv());
+  const Env env = BPS_TRY(startEnv());
   Communicator::Membership membership;
   membership.id = BPS_TRY(UniqueId::parse(
       std::span<const uint8_t, kUniqueIdBytes>(reinterpret_cast<const uint8_t*>(id.internal), kUniqueIdBytes)));
@@ -42,7 +63,7 @@ Status initRank(bpsComm_t* comm, const bpsUniqueId& id, const RankSpec& spec, co
 Status initFromEnv(bpsComm_t* comm) {
   if (comm == nullptr) return badArgument("comm is NULL");
   *comm = nullptr;
-  Env env = BPS_TRY(processEnv());
+  Env env = BPS_TRY(startEnv());
   const LaunchEnv place = BPS_TRY(readLaunchEnv(processLookup()));
   if (!place.root.empty()) env.root = place.root;
   for (const std::string& note : place.notes) logInfo(Subsystem::kInit, "{}", note);
@@ -72,7 +93,7 @@ Status initAll(bpsComm_t* comms, int count, const int* devices) {
   if (count < 1) return badArgument("ndev is {}, expected at least 1", count);
   std::fill_n(comms, count, nullptr);
   if (Group::forThisThread().open()) return {Code::kInvalidUsage, "bpsCommInitAll inside a group"};
-  const Env env = BPS_TRY(processEnv());
+  const Env env = BPS_TRY(startEnv());
   const std::vector<int> deviceOfRank = BPS_TRY(devicesOf(count, devices, env));
   // The id ignores BPS_ROOT, because all ranks meet in this process.
   const auto bytes = BPS_TRY(UniqueId::createHere(env)).bytes();
@@ -99,7 +120,7 @@ using namespace bps;
 bpsResult_t bpsGetUniqueId(bpsUniqueId* uniqueId) {
   return apiGuard(__func__, [&]() -> Status {
     if (uniqueId == nullptr) return badArgument("uniqueId is NULL");
-    const Env env = BPS_TRY(processEnv());
+    const Env env = BPS_TRY(startEnv());
     const auto bytes = BPS_TRY(UniqueId::create(env)).bytes();
     std::memcpy(uniqueId->internal, bytes.data(), bytes.size());
     return {};

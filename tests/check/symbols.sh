@@ -7,8 +7,14 @@ fix=0
 build=${1:-build}
 bad=0
 
-exported() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | sort; }
-declared() { cat include/bps/bps.h include/bps/bps_ext.h include/bps/reducer.h | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '(' | sort; }
+exported() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | LC_ALL=C sort; }
+declared() {
+  local headers="include/bps/bps.h include/bps/bps_ext.h include/bps/reducer.h"
+  {
+    cat $headers | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '('
+    cat $headers | sed -nE 's/^extern const int (bps[A-Za-z]+) .*/\1/p'
+  } | LC_ALL=C sort
+}
 
 command -v nm >/dev/null || skip "no nm"
 ls "$build"/lib/*.so >/dev/null 2>&1 || skip "no library in $build/lib"
