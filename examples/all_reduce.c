@@ -3,8 +3,11 @@
  *
  *   cc -Iinclude examples/all_reduce.c -o all_reduce -Lbuild/lib -lbps -Wl,-rpath,$PWD/build/lib
  *   build/bin/bps-run -n 3 -s 2 -v -- ./all_reduce
+ *
+ * On several machines, with a launcher:
+ *
  *   build/bin/bps-server --make-key $HOME/bps.key; export BPS_KEY_FILE=$HOME/bps.key BPS_ROOT=$FIRST:7701
- *   mpirun -x BPS_ROOT -x BPS_KEY_FILE -np 3 ./all_reduce                      (or srun -n 3 ./all_reduce)
+ *   mpirun -x BPS_ROOT -x BPS_KEY_FILE -np 3 ./all_reduce                      # or srun -n 3 ./all_reduce
  *   torchrun --no-python --nnodes 3 --rdzv-backend c10d --rdzv-endpoint $FIRST:29500 ./all_reduce
  *
  * bpsCommInitFromEnv() finds rank and size as the launcher gives them. A program that has a way of its own to tell

@@ -119,6 +119,7 @@ Status Bench::runRow(Call call) {
   const Generator generator(call.type.type, call.op.op, rank_.ranks());
   for (Measurement* half : {&row.outOfPlace, &row.inPlace}) {
     call.inPlace = half == &row.inPlace;
+    onStart_(row, call.inPlace);
     BPS_TRY(measure(call, generator, *half));
     totals_.busBw += half->busbw;
     ++totals_.measurements;

@@ -49,9 +49,11 @@ struct BenchTotals {
 class Bench {
  public:
   using OnRow = std::function<void(const Row&)>;
-  // `buffers` must outlive `rank`'s communicator.
-  Bench(const Options& options, RankCommunicator& rank, Buffers& buffers, OnRow onRow)
-      : options_(options), rank_(rank), buffers_(buffers), onRow_(std::move(onRow)) {}
+  using OnStart = std::function<void(const Row&, bool inPlace)>;
+  // `buffers` must outlive `rank`'s communicator. Calls `onStart` before it measures half of a row,
+  // and `onRow` after the row.
+  Bench(const Options& options, RankCommunicator& rank, Buffers& buffers, OnStart onStart, OnRow onRow)
+      : options_(options), rank_(rank), buffers_(buffers), onStart_(std::move(onStart)), onRow_(std::move(onRow)) {}
   // Returns the largest size, at most that of option -e, for which two buffers of every rank fit
   // into memory. All ranks must call this function.
   static Result<uint64_t> maxFittingBytes(const Options& options, RankCommunicator& rank, int ranksOnHost);
@@ -82,6 +84,7 @@ class Bench {
   const Options& options_;
   RankCommunicator& rank_;
   Buffers& buffers_;
+  OnStart onStart_;
   OnRow onRow_;
   BenchTotals totals_;
   uint64_t epoch_ = 0;

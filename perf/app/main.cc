@@ -18,6 +18,7 @@
 #include "perf/app/environment.h"
 #include "perf/report/files.h"
 #include "perf/report/json.h"
+#include "perf/report/progress.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
 
@@ -130,8 +131,14 @@ class RankRun {
       print(fmt::format("# Reducing maxBytes to {} due to memory limitation\n", options.maxBytes));
     }
     if (rank_ == 0) print(columnsText(options));
-    Bench bench(options, rank, buffers, [&](const Row& row) {
-      if (rank_ == 0) print(pathLine(row) + rowText(options, row) + idealText(options, report_.facts, row));
+    ProgressLine progress(numberOfRows(options));
+    const auto onStart = [&](const Row& row, bool inPlace) {
+      if (rank_ == 0) progress.begin(row, inPlace);
+    };
+    Bench bench(options, rank, buffers, onStart, [&](const Row& row) {
+      if (rank_ != 0) return;
+      progress.clear();
+      print(pathLine(row) + rowText(options, row) + idealText(options, report_.facts, row));
     });
     BPS_TRY(bench.run());
     if (rank_ == 0) print(linksText(BPS_TRY(rank.describe())));

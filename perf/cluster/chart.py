@@ -1,12 +1,19 @@
-"""Draws the bandwidth of an all-reduce over the number of servers: measured points, ideal curve, ring bound."""
-import math
+"""Draws the bandwidth of an all-reduce over the number of servers: measured points, ideal curve, ring bound.
 
-from cluster.raster import Canvas, text_width
+An SVG picture needs no libraries; a PNG picture needs matplotlib."""
+import importlib.util
+import math
+from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 960, 640
-LEFT, RIGHT, TOP, BOTTOM = 110, 40, 60, 90
-GREY, LIGHT, BLACK, WHITE = (120, 120, 120), (225, 225, 225), (30, 30, 30), (255, 255, 255)
-SERIES = ((31, 119, 180), (214, 39, 40), (44, 160, 44), (148, 103, 189), (255, 127, 14), (23, 190, 207))
+LEFT, RIGHT, TOP, BOTTOM = 90, 30, 76, 70
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf")
+UNIT = "MB/s, bytes of the buffer by time"
+RING, IDEAL = "ring all-reduce bound", "ideal"
+
+
+def can_draw(path):
+    return path.endswith(".svg") or importlib.util.find_spec("matplotlib") is not None
 
 
 def step_for(most, lines=6):
@@ -23,80 +30,116 @@ def series_name(row):
     return row["what"]
 
 
-class Chart:
+class Data:
+    """The curves of a picture, in MB/s."""
+
     def __init__(self, rows):
-        self.rows = rows
-        self.canvas = Canvas(WIDTH, HEIGHT)
+        self.title = f"all-reduce of {rows[0]['n']} workers with k servers"
         self.ks = sorted({row["k"] for row in rows})
-        values = [row["bytes"] / row["ideal"] for row in rows] + [row["bytes"] / row["least"] for row in rows]
-        self.top = 1.15 * max(values) / 1e6
+        first = [row for row in rows if row["what"] == rows[0]["what"]]  # the bounds are equal for all sizes
+        self.ring = first[0]["bytes"] / first[0]["ideal_without"] / 1e6
+        self.ideal = sorted((row["k"], row["bytes"] / row["ideal"] / 1e6) for row in first)
+        self.series = []  # name, colour and points: k, measured, slowest, fastest
+        for index, what in enumerate(dict.fromkeys(row["what"] for row in rows)):
+            mine = [row for row in rows if row["what"] == what]
+            points = [(row["k"], row["algbw"] / 1e6, row["bytes"] / row["most"] / 1e6, row["bytes"] / row["least"] / 1e6)
+                      for row in mine]
+            self.series.append(("measured " + series_name(mine[0]), COLOURS[index % len(COLOURS)], points))
+        measured = [point[3] for _, _, points in self.series for point in points]
+        self.top = 1.1 * max([self.ring] + [value for _, value in self.ideal] + measured)
 
-    def x(self, k):
-        span = max(1, self.ks[-1] - self.ks[0])
-        return LEFT + 30 + round((k - self.ks[0]) / span * (WIDTH - LEFT - RIGHT - 60))
 
-    def y(self, bytes_per_second):
-        return HEIGHT - BOTTOM - round(bytes_per_second / 1e6 / self.top * (HEIGHT - TOP - BOTTOM))
+class Svg:
+    def __init__(self, data):
+        self.data, self.parts = data, []
+        # The legend has its lines below the axes.
+        self.entries = 2 + len(data.series)
+        self.height = HEIGHT + 22 * ((self.entries + 2) // 3)
 
-    def axes(self, title):
-        canvas = self.canvas
-        step = step_for(self.top)
-        for index in range(int(self.top / step) + 1):
-            label, y = f"{index * step:g}", self.y(index * step * 1e6)
-            canvas.line((LEFT, y), (WIDTH - RIGHT, y), LIGHT, half=0)
-            canvas.text(LEFT - 10 - text_width(label), y - 7, label)
-        for k in self.ks:
-            canvas.text(self.x(k) - text_width(str(k)) // 2, HEIGHT - BOTTOM + 12, str(k))
-        canvas.line((LEFT, TOP), (LEFT, HEIGHT - BOTTOM), BLACK)
-        canvas.line((LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM), BLACK)
-        canvas.text(LEFT, 20, title)
-        canvas.text(LEFT, TOP - 18, "MB/s, bytes of the buffer by time", GREY, 1)
-        label = "servers (k)"
-        canvas.text((LEFT + WIDTH - RIGHT - text_width(label)) // 2, HEIGHT - 30, label)
+    def x(self, k, shift=0):
+        span = max(1, self.data.ks[-1] - self.data.ks[0])
+        return LEFT + 30 + (k - self.data.ks[0]) / span * (WIDTH - LEFT - RIGHT - 60) + shift
 
-    def bounds(self):
-        """The ideal curve and the ring bound. They are equal for all sizes, so the first size is used."""
-        first = [row for row in self.rows if row["what"] == self.rows[0]["what"]]
-        ring = self.y(first[0]["bytes"] / first[0]["ideal_without"])
-        self.canvas.line((LEFT, ring), (WIDTH - RIGHT, ring), GREY, half=1, dash=8)
-        points = [(self.x(row["k"]), self.y(row["bytes"] / row["ideal"])) for row in first]
-        for start, end in zip(points, points[1:]):
-            self.canvas.line(start, end, BLACK)
+    def y(self, value):
+        return HEIGHT - BOTTOM - value / self.data.top * (HEIGHT - TOP - BOTTOM)
 
-    def points(self, what, colour, shift):
-        for row in self.rows:
-            if row["what"] != what:
-                continue
-            x = self.x(row["k"]) + shift
-            slowest, fastest = (self.y(row["bytes"] / row[key]) for key in ("most", "least"))
-            self.canvas.line((x, slowest), (x, fastest), colour, half=0)
-            self.canvas.disc(x, self.y(row["algbw"]), 6, colour)
+    def text(self, x, y, words, anchor="start", more=""):
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(words)}</text>')
 
-    def legend(self, entries):
-        x, y = WIDTH - RIGHT - 300, HEIGHT - BOTTOM - 24 * len(entries) - 8
-        for row in range(y - 8, HEIGHT - BOTTOM - 4):  # clear the background
-            self.canvas.line((x - 8, row), (WIDTH - RIGHT, row), WHITE, half=0)
-        for label, draw in entries:
-            draw(x, y + 7)
-            self.canvas.text(x + 44, y, label)
-            y += 24
+    def line(self, start, end, colour, width=1.0, dash=""):
+        self.parts.append(f'<path d="M{start[0]:.1f} {start[1]:.1f}L{end[0]:.1f} {end[1]:.1f}" stroke="{colour}" '
+                          f'stroke-width="{width}"' + (f' stroke-dasharray="{dash}"' if dash else "") + "/>")
+
+    def disc(self, x, y, colour):
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+
+    def axes(self):
+        step = step_for(self.data.top)
+        for index in range(int(self.data.top / step) + 1):
+            y = self.y(index * step)
+            self.line((LEFT, y), (WIDTH - RIGHT, y), "#222" if index == 0 else "#ddd")
+            self.text(LEFT - 8, y + 5, f"{index * step:g}", "end")
+        # With many numbers of servers, every few of them have a label.
+        every = -(-len(self.data.ks) // 20)
+        for k in self.data.ks[::every]:
+            self.text(self.x(k), HEIGHT - BOTTOM + 20, str(k), "middle")
+        self.line((LEFT, TOP), (LEFT, HEIGHT - BOTTOM), "#222")
+        self.text(LEFT, 28, self.data.title, more=' font-size="17"')
+        self.text(LEFT, TOP - 16, UNIT, more=' fill="#666"')
+        self.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 24, "servers (k)", "middle")
+
+    def curves(self):
+        self.line((LEFT, self.y(self.data.ring)), (WIDTH - RIGHT, self.y(self.data.ring)), "#777", 2, "8 6")
+        for start, end in zip(self.data.ideal, self.data.ideal[1:]):
+            self.line((self.x(start[0]), self.y(start[1])), (self.x(end[0]), self.y(end[1])), "#222", 2)
+        for index, (_, colour, points) in enumerate(self.data.series):
+            shift = 5 * (index - (len(self.data.series) - 1) / 2)
+            for k, measured, slowest, fastest in points:
+                self.line((self.x(k, shift), self.y(slowest)), (self.x(k, shift), self.y(fastest)), colour)
+                self.disc(self.x(k, shift), self.y(measured), colour)
+
+    def legend(self):
+        for index in range(self.entries):
+            x, y = LEFT + 280 * (index % 3), HEIGHT + 22 * (index // 3)
+            if index < 2:
+                self.line((x, y - 5), (x + 30, y - 5), *(("#222", 2), ("#777", 2, "8 6"))[index])
+            else:
+                self.disc(x + 15, y - 5, self.data.series[index - 2][1])
+            self.text(x + 40, y, (IDEAL, RING, *(name for name, _, _ in self.data.series))[index])
 
     def draw(self):
-        canvas = self.canvas
-        self.axes(f"all-reduce of {self.rows[0]['n']} workers with k servers")
-        self.bounds()
-        entries = [("ideal", lambda x, y: canvas.line((x, y), (x + 30, y), BLACK)),
-                   ("ring all-reduce bound", lambda x, y: canvas.line((x, y), (x + 30, y), GREY, dash=8))]
-        names = list(dict.fromkeys(row["what"] for row in self.rows))
-        for index, what in enumerate(names):
-            colour = SERIES[index % len(SERIES)]
-            self.points(what, colour, 4 * index - 2 * (len(names) - 1))
-            label = "measured " + series_name(next(row for row in self.rows if row["what"] == what))
-            entries.append((label, lambda x, y, colour=colour: canvas.disc(x + 15, y, 6, colour)))
-        self.legend(entries)
-        return canvas.png()
+        self.axes()
+        self.curves()
+        self.legend()
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" width="{WIDTH}" '
+                f'height="{self.height}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="14" '
+                f'fill="#222">\n<rect width="{WIDTH}" height="{self.height}" fill="#fff"/>\n' +
+                "\n".join(self.parts) + "\n</svg>\n")
+
+
+def draw_with_matplotlib(path, data):
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    figure, axes = plt.subplots(figsize=(9.6, 6.4), layout="constrained")
+    axes.axhline(data.ring, color="#777777", linestyle="--", label=RING)
+    axes.plot(*zip(*data.ideal), color="#222222", label=IDEAL)
+    for name, colour, points in data.series:
+        ks, measured, slowest, fastest = zip(*points)
+        bars = [[max(0, value - low) for value, low in zip(measured, slowest)],
+                [max(0, high - value) for value, high in zip(measured, fastest)]]
+        axes.errorbar(ks, measured, bars, color=colour, fmt="o", capsize=3, label=name)
+    axes.set(title=data.title, xlabel="servers (k)", ylabel=UNIT, ylim=(0, data.top))
+    axes.set_xticks(data.ks)
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=130)
 
 
 def write(path, rows):
-    with open(path, "wb") as file:
-        file.write(Chart(rows).draw())
+    data = Data(rows)
+    if not path.endswith(".svg"):
+        draw_with_matplotlib(path, data)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(Svg(data).draw())

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-from cluster import delay_line
+from cluster import chart, delay_line
 from cluster.network import QUEUE_SECONDS, congestion_controls
 
 
@@ -127,9 +127,11 @@ def check_fractions(options, parser):
         parser.error("--unequal: a link would have less than 1 Mbit/s")
 
 
-def png_path(text):
-    if not text.endswith(".png"):
-        raise argparse.ArgumentTypeError(f"'{text}' does not end in .png")
+def picture_path(text):
+    if not text.endswith((".svg", ".png")):
+        raise argparse.ArgumentTypeError(f"'{text}' ends with neither .svg nor .png")
+    if not chart.can_draw(text):
+        raise argparse.ArgumentTypeError(f"'{text}' needs matplotlib, which {sys.executable} does not have; .svg does not")
     return text
 
 
@@ -160,7 +162,8 @@ def describe(parser):
     add("--rtt", metavar="MS", type=milliseconds(0.01, 1000), help="round-trip time between machines (default: none)")
     add("--queue", metavar="MS", type=milliseconds(0.1, 10000), default=QUEUE_SECONDS,
         help=f"the longest time that a packet waits at either end of a link (default {QUEUE_SECONDS * 1000:g})")
-    add("--plot", metavar="FILE.png", type=png_path, help="draw bandwidth over k, measured and ideal")
+    add("--plot", metavar="FILE", type=picture_path, help="draw bandwidth over k, measured and ideal: an SVG, or "
+        "a PNG with matplotlib")
     add("--json", metavar="FILE", help="write all that was measured")
     add("--timeline", metavar="FILE", help="write a Chrome trace of the last two timed calls: what each NIC carried, and "
         "what it waited for; needs -b with one size and -k with one number")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The generated parts of README.md and docs/ equal what the programs print. --fix writes them. Such a part stands between
 # <!-- generated: PROGRAM OPTIONS --> and <!-- end generated -->. The picture docs/speedup.svg follows from
-# docs/speedup.json. Lines of prose are wrapped at 120 columns; tables, code blocks, generated parts, pictures and lines
+# docs/speedup.json. documented_facts.py compares messages and tables in the documents with the sources. Lines of prose are wrapped at 120 columns; tables, code blocks, generated parts, pictures and lines
 # that are one link are exempt.
 . "$(dirname "$0")/common.sh"
 fix=0
@@ -74,5 +74,6 @@ if command -v python3 >/dev/null; then
     echo "docs/speedup.svg: cannot be generated"
     bad=1
   fi
+  python3 -B tests/check/documented_facts.py "$build/bin/bps-topo" || bad=1
 fi
 exit $bad

@@ -32,6 +32,8 @@ refuses() {
   [ "$(wc -l < "$WORK/err")" = 1 ] && grep -q -- "$1" "$WORK/err" || fail "${*:2}: $(cat "$WORK/err")"
 }
 refuses "'fast' is not a rate" -r fast
+refuses "--plot: '$WORK/plot.gif' ends with neither .svg nor .png" --plot "$WORK/plot.gif"
+python3 -c 'import matplotlib' 2> /dev/null || refuses "plot.png' needs matplotlib" --plot "$WORK/plot.png"
 refuses "--rtt: 'soon' is not a time from 0.01 to 1000 (ms" --rtt soon
 refuses "--rtt: '0' is not a time" --rtt 0
 refuses "--rtt: '1001' is not a time" --rtt 1001
@@ -40,7 +42,7 @@ mkdir -p "$WORK/no_delay_line/bin"
 ln -s "$(realpath "$BUILD")"/bin/bps-* "$WORK/no_delay_line/bin"
 refuses "--rtt: .*delay-line is not there" --rtt 1 --build "$WORK/no_delay_line"
 
-run -k 0,1 -b 1M --iters 5 --json "$WORK/result.json" --plot "$WORK/plot.png"
+run -k 0,1 -b 1M --iters 5 --json "$WORK/result.json" --plot "$WORK/plot.svg"
 wait "$PID"
 status=$?
 [ $status = 77 ] && skip "$(tail -n 1 "$WORK/err")"
@@ -67,7 +69,7 @@ for row in rows:
         print({key: row[key] for key in ("k", "seconds", "percent", "nic_percent", "server_cpu_seconds")})
 sys.exit(not ok)
 PYTHON
-head -c 8 "$WORK/plot.png" | cmp -s - <(printf '\x89PNG\r\n\x1a\n') || fail "--plot wrote no PNG"
+"$(dirname "$0")/svg_texts.py" "$WORK/plot.svg" || fail "the picture of --plot"
 
 # Each worker has two NICs, one at half the rate of the other. They carry the planned bytes to the other worker and to
 # the server.

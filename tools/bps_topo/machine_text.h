@@ -18,7 +18,10 @@ struct MachineReport {
 
 std::string showText(const MachineReport& report);
 std::string planText(const MachineReport& report);
+// Draws the machine as SVG: showSvg() with the rate of each link, planSvg() with the bytes that the
+// chosen strategy sends over it.
 std::string showSvg(const MachineReport& report);
+std::string planSvg(const MachineReport& report);
 
 // Returns a rate as text, such as "13.1 GB/s". Returns "unknown" for the rate 0.
 std::string rateText(double bytesPerSecond);

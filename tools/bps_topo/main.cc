@@ -54,6 +54,8 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--worker-gbps", options.split.workerGbps,
               "NIC rate of the workers in Gbit/s: one value, or one per worker (default 100)");
   line.option("--server-gbps", options.split.serverGbps, "NIC rate of the servers in Gbit/s; 0: absent (default 100)");
+  line.option("--svg", options.svg,
+              "also draw the machine to this file, with the bytes that the plan sends over each link");
 }
 
 // Rejects options that have no effect with `show`.
@@ -67,10 +69,10 @@ Status checkPlan(const CommandLine& line, const Options& options) {
     return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
                        "needs --workers: it applies to the split between machines");
   if (options.split.servers == 0) BPS_TRY(line.refuse({"--server-gbps"}, "needs --servers"));
-  if (options.json) return {};
+  if (options.json || !options.svg.empty()) return {};
   return line.refuse(
       {"--topo", "--gpus", "--roots"},
-      "has no effect on the text of --workers, which shows only the split: leave one out, or add --json");
+      "has no effect on the text of --workers, which shows only the split: leave one out, or add --json or --svg");
 }
 
 Status checkProbe(const CommandLine& line, const Options& options) {
@@ -98,7 +100,7 @@ Status runShow(Options& options) {
 }
 
 // Prints the plan. With --workers, the text shows only the split between machines, and the JSON
-// also contains the plan of the machine.
+// and the picture contain the plan of the machine.
 Status runPlan(Options& options) {
   nlohmann::ordered_json split = nlohmann::ordered_json::object();
   if (options.split.workers > 0) {
@@ -107,21 +109,19 @@ Status runPlan(Options& options) {
     options.split.bytes = std::move(bytes).value();
     const SplitReport report = BPS_TRY(makeSplitReport(options.split));
     options.machine.network = workerTraffic(options.split.workers, report.shares.workers.front());
-    if (!options.json) {
-      fmt::print("{}", splitText(report));
-      return {};
-    }
+    if (!options.json) fmt::print("{}", splitText(report));
+    if (!options.json && options.svg.empty()) return {};
     split = splitJson(report);
   }
   const MachineReport report = BPS_TRY(machine(options));
-  if (!options.json) {
+  if (options.json) {
+    nlohmann::ordered_json json = planJson(report);
+    json.update(split);
+    fmt::print("{}\n", json.dump(2));
+  } else if (options.split.workers == 0) {
     fmt::print("{}", planText(report));
-    return {};
   }
-  nlohmann::ordered_json json = planJson(report);
-  json.update(split);
-  fmt::print("{}\n", json.dump(2));
-  return {};
+  return options.svg.empty() ? Status() : writeText(options.svg, planSvg(report));
 }
 
 // With --listen, runs until a signal ends the process. Otherwise, returns the exit status 1 if a
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
   declareTopology(show, options);
   declareJob(show, options);
   show.option("topology", options.machine.topology, "same as --topo");
-  show.option("--svg", options.svg, "also draw the machine and the traffic on each link to this file");
+  show.option("--svg", options.svg, "also draw the machine to this file: devices, bus ids and rates of links");
   CommandLine& plan =
       line.command("plan", "plan one machine: strategies, their times, the role of each rank, bytes on each link");
   declarePlan(plan, options);
