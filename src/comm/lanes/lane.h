@@ -179,7 +179,7 @@ class RemoteLane final : public Lane {
 // The lane to the summation service in this process.
 class LocalLane final : public Lane {
  public:
-  LocalLane(ChunkBuffers& buffers, SumService& service, const trace::ChunkRecorder& recorder)
+  LocalLane(ChunkBuffers& buffers, SumService& service, const trace::ChunkRecorder& recorder = {})
       : Lane(buffers), service_(service), recorder_(recorder) {}
   Result<bool> step(uint64_t oldestRound) override;
   uint64_t oldestRound() const override {
