@@ -19,6 +19,7 @@
 #include "src/server/job.h"
 #include "src/server/metrics/counters.h"
 #include "src/service/sum_service.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -30,6 +31,7 @@ class ServedJob {
     std::string why;
   };
 
+  ~ServedJob();  // writes the trace
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
   // Returns this server's handles for all endpoints, one rail after another. The handles are valid
@@ -80,6 +82,7 @@ class ServedJob {
   Result<Step> serve();
   Result<bool> serve(Rail& rail);
   void warnOfWait();
+  void startTrace();
   const char* stateName() const;
 
   JobSpec spec_;
@@ -90,6 +93,7 @@ class ServedJob {
   std::vector<Rail> rails_;  // after setPeerHandles(), only the rails in use
   size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
+  std::unique_ptr<trace::Recorder> recorder_;  // null if nothing is recorded
   std::vector<LostRank> lost_;
   Heartbeat wait_;
   WaitBackoff backoff_;
