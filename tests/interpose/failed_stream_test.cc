@@ -16,15 +16,19 @@ namespace {
 
 std::atomic<bool> laterWorkRan{false};
 
-// Rank 2 dies, and the other ranks make a call. Checks that the work behind this call waits after the ranks have
+// The other ranks make a call, and rank 2 dies. Checks that the work behind this call waits after the ranks have
 // learned of the failure, until `end` ends the communicator.
 void streamStandsUntil(const Rank& self, ncclComm_t comm, bool inGroup, const std::function<void()>& end) {
   self.barrier(0);
-  if (self.rank == 2) ::_exit(0);
+  if (self.rank == 2) {
+    self.barrier(3);
+    ::_exit(0);
+  }
   static const Buffer data(kLarge);
   if (inGroup) BPS_NCCL(ncclGroupStart());
   const ncclResult_t called = ncclAllReduce(data.data(), data.data(), kLarge, ncclFloat32, ncclSum, comm, stream());
   const ncclResult_t grouped = inGroup ? ncclGroupEnd() : ncclSuccess;
+  self.barrier(3);  // rank 2 dies after the calls, so that no rank can know of it before its call
   launch([](void*) { laterWorkRan = true; }, nullptr);
   BPS_CHECK(called == ncclSuccess && grouped == ncclSuccess);
   BPS_EQUAL(static_cast<int>(awaitError(comm)), static_cast<int>(ncclRemoteError));
