@@ -88,7 +88,7 @@ class Drawing {
   Box to(LinkId id) const { return boxes_.at(topology_.link(id).far); }
   const LinkBytes& bytes(LinkId id) const { return report_.decision.best().traffic.linkBytes(id); }
 
-  // What the width of a line shows: the bytes or the rate, of the direction with more.
+  // The number that the width of a line shows: bytes or a rate, of the direction with more.
   double amount(LinkId id) const {
     if (!traffic_) return topology_.link(id).rate;
     return static_cast<double>(std::max(bytes(id).total(true), bytes(id).total(false)));
