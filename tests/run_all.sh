@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs all of `make test` once the release build exists: checks, test programs, multi-process tests, clang's analysis of
 # the code, fuzzers, and the sanitizer builds. Usage: run_all.sh [BUILD]. BPS_TEST_LONG=1: longer fuzzing and stress.
-# BPS_TEST_UNTIL=SECONDS_SINCE_1970: sanitizers and fuzzers that are not built by then are skipped.
+# TESTS_UNTIL=SECONDS_SINCE_1970: sanitizers and fuzzers that are not built by then are skipped.
 # The last line: N passed, N failed, N skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -144,7 +144,7 @@ built() {
   local log=$logs/build_$1.log start=$SECONDS
   until [ -e "$logs/$1.ahead" ] || ! kill -0 "$ahead" 2>/dev/null || late; do sleep 0.5; done
   if late; then
-    skip "$1: no time is left (BPS_TEST_UNTIL); $(grep -c -- ' -c ' "$log" 2>/dev/null || :) files are compiled"
+    skip "$1: no time is left (TESTS_UNTIL); $(grep -c -- ' -c ' "$log" 2>/dev/null || :) files are compiled"
     return 1
   elif [ "$(cat "$logs/$1.ahead" 2>/dev/null)" = 0 ]; then
     say "" "built $1, waited $(seconds $start)"
@@ -155,7 +155,7 @@ built() {
   fi
 }
 
-late() { [ -n "${BPS_TEST_UNTIL:-}" ] && [ "$(date +%s)" -ge "$BPS_TEST_UNTIL" ]; }
+late() { [ -n "${TESTS_UNTIL:-}" ] && [ "$(date +%s)" -ge "$TESTS_UNTIL" ]; }
 
 has_clang() { make -s --no-print-directory FLAVOUR=asan compiler | grep -q clang; }
 
