@@ -62,6 +62,16 @@ Result<Load> queryLoad(ServerConnection& connection) {
 }
 
 Result<std::string> check(const std::string& name, const Key& key, const Env& env) {
+  const ServerState state = BPS_TRY(checkServer(name, key, env));
+  return fmt::format(
+      "version {}, round trip {:.0f} us, {} of {} jobs, {} summed, {} MiB and {} descriptors free, data over {}",
+      versionText(state.libraryVersion), state.roundTrip * 1e6, state.load.jobs, state.load.maxJobs,
+      rateText(state.bytesPerSecond), state.load.freeBytes >> 20, state.load.freeDescriptors, state.transport);
+}
+
+}  // namespace
+
+Result<ServerState> checkServer(const std::string& name, const Key& key, const Env& env) {
   const std::chrono::milliseconds answerTimeout(static_cast<int64_t>(env.timeout.value * 1000));
   const Credentials credentials{key, env.auth, static_cast<uint32_t>(answerTimeout.count())};
   const HostPort where = BPS_TRY(parseHostPort(name, kServerPort));
@@ -74,14 +84,8 @@ Result<std::string> check(const std::string& name, const Key& key, const Env& en
     connection->leave();  // closes the session if the session is still open
     return std::move(data).status().within("it answers, but its data connections do not work");
   }
-  const CheckReport& report = load.report;
-  return fmt::format(
-      "version {}, round trip {:.0f} us, {} of {} jobs, {} summed, {} MiB and {} descriptors free, data over {}",
-      versionText(offer.libraryVersion), load.roundTrip * 1e6, report.jobs, report.maxJobs,
-      rateText(load.bytesPerSecond), report.freeBytes >> 20, report.freeDescriptors, std::move(data).value());
+  return ServerState{offer.libraryVersion, load.report, load.roundTrip, load.bytesPerSecond, std::move(data).value()};
 }
-
-}  // namespace
 
 Result<bool> checkServers(const std::string& servers, std::string_view source, const Env& env) {
   BPS_TRY(cryptoInit());

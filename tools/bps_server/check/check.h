@@ -5,8 +5,21 @@
 
 #include "src/base/env.h"
 #include "src/base/status.h"
+#include "src/control/unique_id.h"
+#include "src/wire/control_messages.h"
 
 namespace bps {
+
+// What a server has reported, and what the check has measured.
+struct ServerState {
+  uint32_t libraryVersion = 0;  // BPS_VERSION_CODE of the server
+  CheckReport load;
+  double roundTrip = 0, bytesPerSecond = 0;  // seconds; bytes that the server sums for all its jobs
+  std::string transport;                     // what carries the data
+};
+
+// Checks one server, HOST:PORT. The failure says what is wrong.
+Result<ServerState> checkServer(const std::string& name, const Key& key, const Env& env);
 
 // Checks the servers and prints one line for each. `servers` has the form of BPS_SERVERS. Returns
 // true if all servers are usable.
