@@ -2,11 +2,14 @@
 
 Host i is the namespace PREFIX-i with the address 10.79.0.(i+1) on eth0, a TAP device that this process reads. It takes
 commands on standard input and answers each with a line: "cut A-B A-B..." drops all frames from A to B and removes
-earlier cuts. The end of the input removes the namespaces. ARP entries are fixed, so a cut loses only TCP segments.
+earlier cuts. "ports=FIRST-LAST" among the pairs drops TCP segments to these ports, and "above=BYTES" drops larger IP
+packets; both concern all links. The end of the input removes the namespaces. ARP entries are fixed, so a cut loses only
+TCP segments.
 """
 import fcntl
 import os
 import selectors
+import socket
 import struct
 import subprocess
 import sys
@@ -40,6 +43,22 @@ def add_host(prefix, host, count):
     return tap
 
 
+class Cuts:
+    def __init__(self, words=()):
+        settings = dict(word.split("=") for word in words if "=" in word)
+        self.pairs = {tuple(int(end) for end in word.split("-")) for word in words if "=" not in word}
+        first, last = settings.get("ports", "0--1").split("-", 1)
+        self.ports = range(int(first), int(last) + 1)
+        self.most = int(settings.get("above", 65535))
+
+    def drops(self, sender, receiver, frame):
+        if (sender, receiver) in self.pairs or len(frame) - 14 > self.most:
+            return True
+        is_tcp = frame[12:14] == b"\x08\x00" and frame[23] == socket.IPPROTO_TCP
+        ports = 14 + 4 * (frame[14] & 15)
+        return is_tcp and int.from_bytes(frame[ports + 2:ports + 4], "big") in self.ports
+
+
 def forward(taps, sender, cuts):
     for _ in range(FRAMES_PER_TURN):
         try:
@@ -47,7 +66,7 @@ def forward(taps, sender, cuts):
         except BlockingIOError:
             return
         receiver = frame[5]  # the last byte of the receiver's MAC
-        if frame[0] != 2 or receiver >= len(taps) or (sender, receiver) in cuts:
+        if frame[0] != 2 or receiver >= len(taps) or cuts.drops(sender, receiver, frame):
             continue
         try:
             os.write(taps[receiver], frame)
@@ -56,7 +75,7 @@ def forward(taps, sender, cuts):
 
 
 def serve(taps):
-    cuts = set()
+    cuts = Cuts()
     watch = selectors.DefaultSelector()
     for host, tap in enumerate(taps):
         watch.register(tap, selectors.EVENT_READ, host)
@@ -69,7 +88,7 @@ def serve(taps):
             words = sys.stdin.readline().split()
             if not words:
                 return
-            cuts = {tuple(int(end) for end in pair.split("-")) for pair in words[1:]}
+            cuts = Cuts(words[1:])
             print("done", flush=True)
 
 
