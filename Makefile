@@ -203,6 +203,9 @@ $(TOOLS): $(BUILD)/bin/%: $$(call objects,$$(call sources,tools/command_line too
 # bps-topo asks the kernel for routes in the same way as the TCP transport.
 $(BUILD)/bin/bps-topo: $(call objects,net_plugin/tcp/route.cc)
 
+# bps-doctor checks servers as bps-server --check does, and calls the library as an application does.
+$(BUILD)/bin/bps-doctor: $(call objects,$(call sources,tools/bps_server/check)) $(LIBBPS)
+
 # bps-perf calls the library as an application does. Only helpers such as formatting and parsing come from CORE.
 $(PERF): $(call objects,$(PERF_SRCS)) $(CORE) $(LIBBPS)
 	$(link-program)

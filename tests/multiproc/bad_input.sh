@@ -20,7 +20,7 @@ refuses_in_a_line() {
   [ "$(wc -l < "$WORK/out")" = 1 ] || fail "more than one line: ${*:2} printed: $(cat "$WORK/out")"
 }
 perf=$BIN/bps-perf
-for program in bps-perf bps-run bps-server bps-topo net-plugin-check; do
+for program in bps-doctor bps-perf bps-run bps-server bps-topo net-plugin-check; do
   [[ $("$BIN/$program" --version) =~ ^$program\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "$program --version says $("$BIN/$program" --version)"
   refuses_in_a_line "$program: .*--frobnicate" "$BIN/$program" --frobnicate
 done
