@@ -124,6 +124,9 @@ const EnvVar kEnvTable[] = {
      "Subsystems whose INFO lines are logged. Unset: all."},
     {"BPS_DEBUG_FILE", &Env::debugFile, "NCCL_DEBUG_FILE", "path; %h host name, %p process id", 0, 0,
      "File to which the log is written. Unset: standard error."},
+    {"BPS_LOG_FORMAT", &Env::logFormat, "", "text or json", 0, 0,
+     "Format of the lines of the log. json: one object per line, with time, host, pid, thread, level, subsystem and "
+     "text."},
     {"BPS_DUMP_SIGNAL", &Env::dumpSignal, "", "USR1, USR2 or none", 0, 0,
      "Signal after which a rank logs the state of its calls. Has no effect if the application handles this signal."},
 };

@@ -79,6 +79,7 @@ struct Env {  // the initial values of the members are the defaults
   std::string debug = "WARN";
   std::string debugSubsys;
   std::string debugFile;
+  std::string logFormat = "text";
   std::string dumpSignal = "USR1";
 
   // The values that came from an NCCL variable: the BPS_ name, and the name of the NCCL variable.

@@ -12,11 +12,14 @@
 #include <span>
 
 #include "src/base/env.h"
+#include "src/base/text/utf8.h"
 
 namespace bps {
 namespace {
 
 struct Sink {
+  std::atomic<bool> json{false};
+  std::string path;  // set by logInit() before other threads log
   std::atomic<unsigned> subsystems{~0U};
   std::atomic<int> fd{STDERR_FILENO};
 };
@@ -95,15 +98,46 @@ std::string_view nameOf(Subsystem subsystem) {
   return "";
 }
 
-std::string timeStamp() {
+struct Line {
+  LogLevel level;
+  Subsystem subsystem;
+  std::string_view text;
+};
+
+// `zone` adds the difference from UTC, as ISO 8601 writes it.
+std::string timeStamp(char separator, bool zone) {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
   std::tm parts{};
   ::localtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:03}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec, ms);
+  std::array<char, 8> offset{};
+  if (zone) std::strftime(offset.data(), offset.size(), "%z", &parts);
+  return fmt::format("{:04}-{:02}-{:02}{}{:02}:{:02}:{:02}.{:03}{}", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, separator, parts.tm_hour, parts.tm_min, parts.tm_sec, ms, offset.data());
 }
+
+const char* wordOf(LogLevel level) { return level == LogLevel::kWarn ? "WARN" : "INFO"; }
+
+// Control characters are replaced, because the text may contain a peer's input and must stay on one line.
+std::string asText(const Line& line) {
+  const std::string& who = threadName();
+  std::string text =
+      fmt::format("{} {}:{} {}bps {} {} {}\n", timeStamp(' ', false), hostName(), ::getpid(),
+                  who.empty() ? "" : fmt::format("[{}] ", who), wordOf(line.level), nameOf(line.subsystem), line.text);
+  for (char& c : std::span(text).first(text.size() - 1))
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
+  return text;
+}
+
+std::string asJson(const Line& line) {
+  return fmt::format(R"({{"time":"{}","host":"{}","pid":{},"thread":"{}","level":"{}","subsystem":"{}","text":"{}"}})"
+                     "\n",
+                     timeStamp('T', true), jsonEscaped(hostName()), ::getpid(), jsonEscaped(threadName()),
+                     wordOf(line.level), nameOf(line.subsystem), jsonEscaped(line.text));
+}
+
+int openLog(const std::string& path) { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); }
 
 }  // namespace
 
@@ -139,14 +173,27 @@ void logInit(const Env& env) {
   std::call_once(once, [&] {
     logLevel() = static_cast<int>(levelOf(env.debug));
     sink().subsystems = subsystemsOf(env.debugSubsys);
+    sink().json = env.logFormat == "json";
     if (env.debugFile.empty()) return;
     const std::string path = expandFileName(env.debugFile);
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int fd = openLog(path);
     if (fd < 0)
       logWarn(Subsystem::kEnv, "{}={}: cannot be opened, logging to standard error", env.nameInUse("BPS_DEBUG_FILE"),
               path);
     else sink().fd = fd;
+    sink().path = fd < 0 ? "" : path;
   });
+}
+
+// dup3() replaces the file behind the descriptor in one step, so a thread that writes at the same time never finds the
+// descriptor closed.
+bool logReopen() {
+  if (sink().path.empty()) return true;
+  const int fd = openLog(sink().path);
+  if (fd < 0) return false;
+  const bool replaced = ::dup3(fd, sink().fd, O_CLOEXEC) >= 0;
+  ::close(fd);
+  return replaced;
 }
 
 void logOnlySubsystem(Subsystem subsystem) {
@@ -162,15 +209,10 @@ bool logEnabled(LogLevel level, Subsystem subsystem) {
   return level == LogLevel::kWarn || (sink().subsystems & static_cast<unsigned>(subsystem)) != 0;
 }
 
-// Control characters are replaced, because the text may contain a peer's input and must stay on one line.
 void logWrite(LogLevel level, Subsystem subsystem, std::string_view text) {
-  const std::string& who = threadName();
-  std::string line = fmt::format("{} {}:{} {}bps {} {} {}\n", timeStamp(), hostName(), ::getpid(),
-                                 who.empty() ? "" : fmt::format("[{}] ", who),
-                                 level == LogLevel::kWarn ? "WARN" : "INFO", nameOf(subsystem), text);
-  for (char& c : std::span(line).first(line.size() - 1))
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
-  [[maybe_unused]] const ssize_t written = ::write(sink().fd, line.data(), line.size());
+  const Line line{level, subsystem, text};
+  const std::string written = sink().json ? asJson(line) : asText(line);
+  [[maybe_unused]] const ssize_t bytes = ::write(sink().fd, written.data(), written.size());
 }
 
 }  // namespace bps

@@ -2,6 +2,10 @@
 //
 //   2026-11-21 07:51:48.123 host:pid [rank 3] INFO INIT text
 //
+// With BPS_LOG_FORMAT=json each line is a JSON object with these parts:
+//
+//   {"time":"2026-11-21T07:51:48.123+0100","host":"host","pid":7,"thread":"rank 3","level":"INFO",...}
+//
 // The first call of logInit() configures the log; later calls do nothing. All functions are
 // thread-safe. Each line is one write(2), so the lines of several processes do not mix. The code
 // that moves data does not log.
@@ -22,6 +26,10 @@ enum class LogLevel : int { kNone = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 enum class Subsystem : unsigned { kInit = 1, kColl = 2, kNet = 4, kServer = 8, kEnv = 16, kTopo = 32, kAll = ~0U };
 
 void logInit(const Env& env);
+// Opens BPS_DEBUG_FILE again, for example after logrotate has renamed the file. Lines that other threads write
+// meanwhile go to one of the two files. Returns false, and keeps the old file, if the file cannot be opened. Without a
+// file, does nothing and returns true.
+bool logReopen();
 // Logs only the INFO lines of this subsystem. A daemon calls logOnlySubsystem() if the user has not
 // set a log level.
 void logOnlySubsystem(Subsystem subsystem);

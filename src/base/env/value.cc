@@ -75,7 +75,7 @@ bool inRange(const EnvVar& var, const T& value) {
 // True if the value must be one of the words that `accepts` lists.
 bool isChoice(std::string_view name) {
   return name == "BPS_DEVICE" || name == "BPS_STRATEGY" || name == "BPS_NCCL_LOCAL" || name == "BPS_DEBUG" ||
-         name == "BPS_CPU_TARGET" || name == "BPS_DUMP_SIGNAL";
+         name == "BPS_CPU_TARGET" || name == "BPS_DUMP_SIGNAL" || name == "BPS_LOG_FORMAT";
 }
 
 // Returns the word of `accepts` that equals the text, ignoring case.

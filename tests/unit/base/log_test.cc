@@ -53,6 +53,33 @@ void logEach() {
   logInfo(Subsystem::kInit, "init {}", 3);
 }
 
+TEST(LogTest, JsonLineEscapesTextAndIsValidUtf8) {
+  Env env = withDebug("INFO");
+  env.logFormat = "json";
+  const std::string text = logOf(env, [] {
+    logThreadName("rank 3");
+    logInfo(Subsystem::kNet, "{}", std::string("a\"b\\c\n\xff\xc3\xa9"));
+  });
+  EXPECT_THAT(text, ContainsRegex(R"(^\{"time":"[0-9-]+T[0-9:.]+[+-][0-9]{4}","host":"[^"]+","pid":[0-9]+,"thread":)"));
+  EXPECT_THAT(text,
+              HasSubstr("\"thread\":\"rank 3\",\"level\":\"INFO\",\"subsystem\":\"NET\",\"text\":\"a\\\"b\\\\c\\u000a"
+                        "\xEF\xBF\xBD\xc3\xa9\"}\n"));
+}
+
+TEST(LogTest, ReopenedFileGetsLaterLines) {
+  const std::string text = logOf(withDebug("INFO"), [] {
+    logInfo(Subsystem::kNet, "before");
+    const std::string path =
+        expandFileName(::testing::TempDir() + "bps_log_test_" + std::to_string(::getppid()) + "_%p_%%");
+    std::rename(path.c_str(), (path + ".old").c_str());
+    if (!logReopen()) return;
+    logInfo(Subsystem::kNet, "after");
+    std::remove((path + ".old").c_str());
+  });
+  EXPECT_THAT(text, HasSubstr("after"));
+  EXPECT_THAT(text, Not(HasSubstr("before")));
+}
+
 TEST(LogTest, LineHasTimeHostProcessThreadAndText) {
   const std::string text = logOf(withDebug("INFO"), [] {
     logThreadName("rank 3");
