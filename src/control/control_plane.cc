@@ -10,6 +10,7 @@
 #include "src/base/guard.h"
 #include "src/base/io/interfaces.h"
 #include "src/base/log.h"
+#include "src/base/process/thread_name.h"
 #include "src/control/host_id.h"
 #include "src/control/hub/hub.h"
 #include "src/control/hub_client.h"
@@ -118,6 +119,7 @@ class ControlPlane::Impl {
  private:
   void main() {
     logThreadName(fmt::format("rank {}", args_.rank));
+    nameThread("bps-control");
     const Status status = guarded([this]() -> Status { return loop(); });
     if (!status.ok()) [[maybe_unused]]
       const Status told = guarded([&] { mailbox_.failed(status); });

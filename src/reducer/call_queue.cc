@@ -4,6 +4,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/guard.h"
+#include "src/base/process/thread_name.h"
 
 namespace bps::reducer {
 
@@ -15,7 +16,10 @@ Status fromApi(bpsResult_t result) {
 Result<std::unique_ptr<CallQueue>> CallQueue::create(bpsComm_t comm, Ended ended) {
   std::unique_ptr<CallQueue> made(new CallQueue(comm, std::move(ended)));
   BPS_TRY(fromApi(bpsHostStreamCreate(&made->stream_)));
-  const auto run = [queue = made.get()] { (void)guarded([&] { queue->waitForCalls(); }); };
+  const auto run = [queue = made.get()] {
+    nameThread("bps-reducer");
+    (void)guarded([&] { queue->waitForCalls(); });
+  };
   BPS_TRY(guarded([&] { made->thread_ = std::thread(run); }));
   return made;
 }

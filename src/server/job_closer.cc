@@ -4,6 +4,7 @@
 #include "src/base/guard.h"
 #include "src/base/log.h"
 #include "src/base/memory.h"
+#include "src/base/process/thread_name.h"
 
 namespace bps {
 
@@ -31,6 +32,7 @@ std::vector<JobCloser::Task> JobCloser::take() {
 
 void JobCloser::run() {
   logThreadName("closer");
+  nameThread("bps-closer");
   for (std::vector<Task> tasks = take(); !tasks.empty(); tasks = take()) {
     for (Task& task : tasks) {
       if (task.job) {

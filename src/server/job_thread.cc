@@ -7,6 +7,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/base/process/thread_name.h"
 
 namespace bps {
 namespace {
@@ -215,6 +216,7 @@ void JobThread::setAffinity(const std::vector<int>& cpus) {
 
 void JobThread::run() {
   logThreadName("lanes");
+  nameThread("bps-lanes");
   while (!stop_.load()) {
     const bool commanded = runCommands();
     const bool moved = stepJobs();

@@ -3,6 +3,7 @@
 #include "src/base/format.h"
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/base/process/thread_name.h"
 #include "src/comm/local/machine/binding.h"
 #include "src/comm/progress/call_scheduler.h"
 
@@ -29,6 +30,7 @@ ProgressThread::~ProgressThread() {
 
 Status ProgressThread::run(Deadline deadline) {
   logThreadName(fmt::format("rank {}", session_->control.rank()));
+  nameThread("bps-progress");
   if (const Status bound = bindThread(session_->progressCpus); !bound.ok())
     logInfo(Subsystem::kTopo, "{}; the progress thread is not bound", bound.message());
   Status ready = guarded([this, deadline] { return prepare(deadline); });
