@@ -6,8 +6,7 @@ UNDER_TEST := $(call objects,$(PLUGIN_PARTS) $(API_SRCS)) $(SERVER) $(CORE)
 UNIT       := $(BUILD)/tests/unit
 INPROC     := $(BUILD)/tests/inproc
 $(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
-$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_server/http_request.cc \
-  tools/bps_topo/mixture.cc tools/bps_doctor/survey.cc $(call sources,tools/bps_doctor/judge tools/bps_doctor/report) \
+$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_topo/mixture.cc tools/bps_doctor/survey.cc $(call sources,tools/bps_doctor/judge tools/bps_doctor/report) \
   perf/delay_line/delay_queue.cc)
 # The parts of the interposer that have unit tests.
 $(UNIT): $(call objects,src/interpose/deferred_calls.cc src/interpose/negotiation/capabilities.cc)
@@ -91,7 +90,7 @@ FUZZERS    := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(FUZZ_TESTS)))
 FUZZ_SRCS  := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc src/server/status/status_requests.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
-  src/comm/startup/probe_times.cc tools/bps_server/http_request.cc perf/workload/safetensors.cc
+  src/comm/startup/probe_times.cc perf/workload/safetensors.cc
 LIBFUZZED  := $(BUILD)/lib/libfuzzed.a
 # These are the parts of -fsanitize=fuzzer-no-link that work with the precompiled headers of the other objects.
 COVERAGE   := inline-8bit-counters$(comma)pc-table$(comma)indirect-calls$(comma)trace-cmp

@@ -83,6 +83,7 @@ Status ControlServer::pollOnce(PollSet& set) {
   for (const auto& session : sessions_) session->watch(set);
   status_.watch(set);
   BPS_TRY(set.wait());
+  counters_.turns.add();
   {
     MutexLock lock(mutex_);
     if (const auto key = std::exchange(newKey_, std::nullopt)) listener_.useKey(*key);
@@ -108,7 +109,7 @@ void ControlServer::admit(Peer hub) {
     return listener_.reject(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
       std::move(hub), SessionArgs{runner_, events_, listener_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_),
-                                  draining_, static_cast<uint32_t>(kMaxJobs), status_}));
+                                  draining_, static_cast<uint32_t>(kMaxJobs), status_, counters_}));
 }
 
 // Rejects the oldest session whose job has not begun, so that idle sessions do not prevent new

@@ -44,6 +44,13 @@ class ControlServer {
   void stop() { requestMode(Mode::kStop); }
   // Logs the state of all jobs. Any thread and any signal handler may call logStatus().
   void logStatus();
+  // The counters may be read by any thread.
+  const ServerCounters& counters() const { return counters_; }
+  const AdmissionCounters& admissions() const { return *listener_.counters(); }
+  // True after drain() or stop(). Any thread may call draining().
+  bool draining() const { return requestedMode() != Mode::kServe; }
+  // Makes the control thread take a turn of its loop, which counters().turns counts. Any thread may call wake().
+  void wake() const { events_->bell().ring(); }
   // Sets the key for connections that the server accepts from now on. Existing connections stay
   // open. Any thread may call useKey().
   void useKey(const Key& key);
@@ -77,6 +84,7 @@ class ControlServer {
   std::atomic<Mode> requestedMode_{Mode::kServe};
   bool draining_ = false;
   StatusRequests status_;
+  ServerCounters counters_;
   Mutex mutex_;
   std::optional<Key> newKey_ BPS_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Session>> sessions_;  // oldest first

@@ -83,6 +83,16 @@ void JobThread::report(uint64_t collection, std::shared_ptr<JobEvents> events) {
   });
 }
 
+void JobThread::askForCounters() {
+  if (!slot_.ask()) return;
+  post([this] {
+    ThreadCounters counters;
+    for (const auto& [id, entry] : entries_) counters.jobs.push_back(entry.job->counters());
+    counters.endedJobs = endedJobs_;
+    slot_.put(std::move(counters));
+  });
+}
+
 void JobThread::addJob(NewJob opening) {
   const uint64_t id = opening.spec.roster.jobId;
   Status added = guarded([&]() -> Status {
@@ -100,7 +110,7 @@ void JobThread::dropJob(uint64_t id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;  // the job ended before the control thread closed it
   Entry& entry = found->second;
-  endedJobsBytes_ += entry.job->bytesSummed();
+  endedJobs_ += entry.job->counters().service.ended();
   entry.job->forEachComm([this](net::Comm& comm) { waiter_.remove(comm); });
   closer_.post({std::move(entry.reservation), std::move(entry.job), nullptr, id});
   entries_.erase(found);
@@ -183,7 +193,7 @@ bool JobThread::setUpNext(bool otherJobsMoved) {
 // may wait while other jobs keep the thread busy.
 void JobThread::checkJobs() {
   nextJobCheck_ = Deadline::in(kJobCheckInterval);
-  uint64_t summed = endedJobsBytes_;
+  uint64_t summed = endedJobs_.bytesSummed;
   for (auto& [id, entry] : entries_) {
     if (const std::optional<Heartbeat> wait = entry.job->checkWait()) entry.events->waits(id, *wait);
     summed += entry.job->bytesSummed();

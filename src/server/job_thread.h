@@ -17,6 +17,7 @@
 #include "src/base/process/spin_budget.h"
 #include "src/net/waiter.h"
 #include "src/server/job_closer.h"
+#include "src/server/metrics/counters_slot.h"
 #include "src/server/quota.h"
 #include "src/server/served_job.h"
 
@@ -42,6 +43,10 @@ class JobThread {
   void report(uint64_t collection, std::shared_ptr<JobEvents> events);  // `events` receives reported()
   size_t jobs() const { return jobCount_.load(); }
   uint64_t bytesSummed() const { return bytesSummed_.load(); }
+  // Asks the thread for its counters. Any thread may call askForCounters(), and then countersUntil(), which returns
+  // false if the thread has not answered; `counters` are then those of its last answer.
+  void askForCounters();
+  bool countersUntil(Deadline deadline, ThreadCounters& counters) { return slot_.waitUntil(deadline, counters); }
 
  private:
   struct Entry {
@@ -80,7 +85,8 @@ class JobThread {
   std::vector<Command> commands_ BPS_GUARDED_BY(mutex_);
   std::atomic<size_t> jobCount_{0};
   std::atomic<uint64_t> bytesSummed_{0};
-  uint64_t endedJobsBytes_ = 0;
+  ServiceCounters endedJobs_;
+  CountersSlot slot_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

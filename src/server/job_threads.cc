@@ -1,6 +1,7 @@
 #include "src/server/job_threads.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/base/format.h"
 
@@ -103,13 +104,17 @@ ServerLoad JobThreads::load() const {
   return load;
 }
 
-std::string JobThreads::counters() const {
-  const ServerLoad load = this->load();
-  return fmt::format(
-      "# HELP bps_jobs Jobs that are open.\n# TYPE bps_jobs gauge\nbps_jobs {}\n"
-      "# HELP bps_summed_bytes_total Bytes of contributions summed.\n# TYPE bps_summed_bytes_total counter\n"
-      "bps_summed_bytes_total {}\n",
-      load.jobs, load.bytesSummed);
+JobThreads::Counters JobThreads::counters() const {
+  for (const auto& thread : threads_) thread->askForCounters();
+  const Deadline deadline = Deadline::in(kMaxCountersWait);
+  Counters all;
+  for (const auto& thread : threads_) {
+    ThreadCounters counters;
+    if (!thread->countersUntil(deadline, counters)) ++all.silentThreads;
+    std::move(counters.jobs.begin(), counters.jobs.end(), std::back_inserter(all.jobs));
+    all.endedJobs += counters.endedJobs;
+  }
+  return all;
 }
 
 }  // namespace bps

@@ -25,9 +25,13 @@ class JobThreads final : public JobRunner {
   size_t report(uint64_t collection, const std::shared_ptr<JobEvents>& events) override;
   ServerLoad load() const override;  // any thread may call load()
 
-  // Returns the numbers of open jobs and of summed bytes in Prometheus' text format. Any thread may
-  // call counters().
-  std::string counters() const;
+  // Returns the counters of all threads. Waits at most kMaxCountersWait for them, and counts threads that do not answer
+  // in time with their last answer. Any thread may call counters().
+  static constexpr std::chrono::milliseconds kMaxCountersWait{500};
+  struct Counters : ThreadCounters {
+    size_t silentThreads = 0;
+  };
+  Counters counters() const;
 
  private:
   explicit JobThreads(const Env& env);

@@ -80,6 +80,7 @@ Status ServedJob::build(Rail& rail) {
   spec.order = answerOrder(plan_.weights, spec_.endpoint, machines);
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
+  spec.measuresWaits = true;
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
 }
@@ -224,6 +225,25 @@ uint64_t ServedJob::bytesSummed() const {
   uint64_t bytes = 0;
   for (const Rail& rail : rails_) bytes += rail.service != nullptr ? rail.service->bytesSummed() : 0;
   return bytes;
+}
+
+JobCounters ServedJob::counters() const {
+  JobCounters job;
+  job.id = id();
+  job.machines = spec_.roster.machines.size();
+  job.ranks = spec_.roster.ranks.size();
+  for (const Rail& rail : rails_) {
+    if (rail.service == nullptr) continue;
+    job.service += rail.service->counters();
+    const WaitTimes& times = rail.service->waitTimes();
+    for (size_t m = 0; m < job.machines; ++m) {
+      const double seconds = std::chrono::duration<double>(times.waited(m)).count();
+      job.furtherRanks = job.furtherRanks || job.waits.size() == JobCounters::kMaxWaits;
+      if (job.furtherRanks) job.otherWaits += seconds;
+      else job.waits.push_back({spec_.roster.memberOf(m, rail.number), seconds});
+    }
+  }
+  return job;
 }
 
 void ServedJob::forEachComm(const std::function<void(net::Comm&)>& use) {

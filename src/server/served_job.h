@@ -17,6 +17,7 @@
 #include "src/net/mesh.h"
 #include "src/plan/job_plan.h"
 #include "src/server/job.h"
+#include "src/server/metrics/counters.h"
 #include "src/service/sum_service.h"
 
 namespace bps {
@@ -60,6 +61,7 @@ class ServedJob {
   bool active() const;
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t bytesSummed() const;
+  JobCounters counters() const;
   JobReport report() const;
   uint64_t id() const { return spec_.roster.jobId; }
 

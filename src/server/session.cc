@@ -134,6 +134,7 @@ Status Session::begin(const Frame& frame) {
   if (!frame.payload.empty()) return unexpected(frame);
   state_ = State::kExchanging;
   begun_ = Deadline::Clock::now();
+  args_.counters.jobsBegun.add();
   logInfo(Subsystem::kServer, "job {:016x} begins: {} ranks on {} machines, {} servers; hub {} at {}", job_,
           spec_.roster.ranks.size(), spec_.roster.machines.size(), spec_.roster.servers.size(),
           spec_.roster.rankName(0), hub_->peer());
@@ -235,6 +236,7 @@ void Session::closed() {
 }
 
 void Session::reject(const std::string& why) {
+  args_.counters.jobsRefused.add();
   args_.listener.reject(hub_->takeSocket(), Refusal{Refusal::Kind::kBusy, Code::kRemote, why});
   hub_.reset();
   leave();
@@ -258,11 +260,13 @@ void Session::closeJob() {
 }
 
 void Session::finish(const std::string& why) {
+  if (begun_) args_.counters.jobsCompleted.add();
   logInfo(Subsystem::kServer, "job {:016x} {}", job_, summaryText(why));
   leave();
 }
 
 void Session::finishWithWarning(const std::string& why) {
+  if (begun_) args_.counters.jobsFailed.add();
   logWarn(Subsystem::kServer, "job {:016x} {}", job_, summaryText(why));
   leave();
 }

@@ -25,6 +25,7 @@
 #include "src/control/link/link.h"
 #include "src/server/event_queue.h"
 #include "src/server/job.h"
+#include "src/server/metrics/server_counters.h"
 #include "src/server/status/status_requests.h"
 
 namespace bps::server {
@@ -38,6 +39,7 @@ struct SessionArgs {
   const bool& draining;    // if true, the session refuses to open jobs
   uint32_t maxJobs;        // the server's limit
   StatusRequests& status;
+  ServerCounters& counters;
 };
 
 class Session {

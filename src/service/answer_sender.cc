@@ -24,6 +24,7 @@ void AnswerSender::push(const uint8_t* payload, size_t bytes, std::optional<uint
   std::memcpy(slot, encoded.data(), size);
   queue_.push({slot, size, headerMemory_});
   queue_.push({const_cast<uint8_t*>(payload), bytes, memory_});
+  bytesPushed_ += bytes;
   ++pushed_;
 }
 

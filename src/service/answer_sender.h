@@ -29,6 +29,7 @@ class AnswerSender {
   // True if the transport can send only from registered memory, which is `results`.
   bool needsRegistered() const { return memory_ != nullptr; }
   uint64_t pushed() const { return pushed_; }
+  uint64_t bytesPushed() const { return bytesPushed_; }  // of payloads
   uint64_t done() const { return queue_.done() / 2; }
 
   net::Comm& comm() { return queue_.comm(); }
@@ -42,7 +43,7 @@ class AnswerSender {
   size_t depth_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
-  uint64_t pushed_ = 0;
+  uint64_t pushed_ = 0, bytesPushed_ = 0;
 };
 
 }  // namespace bps

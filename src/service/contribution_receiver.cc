@@ -48,6 +48,7 @@ Status ContributionReceiver::take() {
     return failure(Code::kRemote, "chunk {} of {} bytes is not a whole number of elements", arrived_, payloadSize);
   if (shape_.checksum) BPS_TRY(checkPayload(header, {slot(arrived_), payloadSize}, arrived_, call_));
   contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize};
+  bytesReceived_ += payloadSize;
   ++arrived_;
   return {};
 }

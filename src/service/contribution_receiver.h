@@ -29,6 +29,7 @@ class ContributionReceiver {
   // available.
   Result<bool> step(uint64_t released);
   uint64_t arrived() const { return arrived_; }
+  uint64_t bytesReceived() const { return bytesReceived_; }  // of payloads
   // Returns the contribution to a round. The round must have arrived and must not be released.
   const Contribution& contribution(uint64_t round) const { return contributions_[round % shape_.depth]; }
 
@@ -46,7 +47,7 @@ class ContributionReceiver {
   void* headerMemory_ = nullptr;
   std::vector<Contribution> contributions_;
   CallInfo call_;  // the call of the latest chunk that was the first of its call
-  uint64_t posted_ = 0, arrived_ = 0;
+  uint64_t posted_ = 0, arrived_ = 0, bytesReceived_ = 0;
   bool closed_ = false;
 };
 

@@ -122,9 +122,11 @@ Result<bool> SumService::step() {
     moved = moved || received;
   }
   failedMachine_.reset();
+  if (moved) measureWaits();
   // Each step sums only one round. The answers of that round are sent to all machines before the
   // answers of the next round.
   const bool summed = BPS_TRY(stepRound());
+  if (summed) measureWaits();
   moved = moved || summed;
   for (const size_t m : spec_.order) {
     if (!answers_[m]) continue;
@@ -145,6 +147,20 @@ bool SumService::active() const {
   for (size_t m = 0; m < spec_.machines; ++m)
     if (contributed(m)) return true;
   return !drained();
+}
+
+ServiceCounters SumService::counters() const {
+  ServiceCounters counters;
+  counters.bytesSummed = bytesSummed_;
+  counters.rounds = summed_;
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    counters.queued += contributions(m) - summed_;
+    if (inbound_[m] != nullptr) counters.bytesReceived += inbound_[m]->bytesReceived();
+    if (answers_[m] == nullptr) continue;
+    counters.bytesSent += answers_[m]->bytesPushed();
+    counters.unsent += answers_[m]->pushed() - answers_[m]->done();
+  }
+  return counters;
 }
 
 std::optional<EndpointWait> SumService::checkWait() {

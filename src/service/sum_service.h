@@ -45,7 +45,9 @@
 #include "src/service/contribution_receiver.h"
 #include "src/service/peer_wait.h"
 #include "src/service/round.h"
+#include "src/service/service_counters.h"
 #include "src/service/summation.h"
+#include "src/service/wait_times.h"
 
 namespace bps {
 
@@ -57,6 +59,7 @@ struct ServiceSpec : Summation {
   std::vector<size_t> order;
   size_t depth = 0;
   size_t maxChunkBytes = 0;
+  bool measuresWaits = false;  // see waitTimes()
 };
 
 // A chunk of the local machine. `source` and `target` must stay valid until retired() is greater
@@ -93,6 +96,9 @@ class SumService {
   // True if a round has begun or answers are being sent.
   bool active() const;
   uint64_t bytesSummed() const { return bytesSummed_; }
+  ServiceCounters counters() const;
+  // Stays at 0 unless the ServiceSpec asks for measuresWaits, because then a step that moves data reads the clock.
+  const WaitTimes& waitTimes() const { return waitTimes_; }
 
   // If the oldest round has waited for waitReportTime, returns the endpoint that the round waits for.
   // Call checkWait() regularly.
@@ -108,7 +114,8 @@ class SumService {
   explicit SumService(ServiceSpec spec)
       : spec_(std::move(spec)),
         round_(spec_.machines),
-        sum_(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads) {}
+        sum_(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads),
+        waitTimes_(spec_.machines) {}
   bool contributed(size_t machine) const { return contributions(machine) > summed_; }
   // The number of rounds to which the machine has contributed.
   uint64_t contributions(size_t machine) const { return inbound_[machine] ? inbound_[machine]->arrived() : offered_; }
@@ -121,6 +128,9 @@ class SumService {
   uint8_t* resultSlot() const { return results_.data() + summed_ % spec_.depth * spec_.maxChunkBytes; }
   bool answersFromTarget() const;
   uint64_t answeredByAll() const;
+  void measureWaits() {
+    if (spec_.measuresWaits) waitTimes_.update([this](size_t machine) { return contributed(machine); });
+  }
 
   ServiceSpec spec_;
   // Declared before the connections, which use this memory until they close.
@@ -140,6 +150,7 @@ class SumService {
   std::optional<Deadline::Clock::time_point> waitsSince_;
   uint64_t watchedRound_ = 0;
   uint64_t bytesSummed_ = 0;
+  WaitTimes waitTimes_;
 };
 
 }  // namespace bps

@@ -15,11 +15,13 @@
 #include "src/base/io/socket.h"
 #include "src/base/log.h"
 #include "src/control/keys/key_file.h"
+#include "src/metrics/metrics_server.h"
 #include "src/server/control_server.h"
 #include "src/server/job_threads.h"
 #include "tools/bps_server/check/check.h"
 #include "tools/bps_server/cpu_list.h"
-#include "tools/bps_server/metrics_server.h"
+#include "tools/bps_server/service/liveness.h"
+#include "tools/bps_server/service/metrics_page.h"
 #include "tools/bps_server/signals.h"
 #include "tools/bps_server/status/status.h"
 #include "tools/command_line/command_line.h"
@@ -93,11 +95,13 @@ Status serve(const Options& options) {
   const auto runner = BPS_TRY(JobThreads::start(env, threads, cpus));
   const auto server =
       BPS_TRY(named("--listen " + options.listen, server::ControlServer::create(env, address, key, *runner)));
+  Liveness liveness(*server);
   std::unique_ptr<MetricsServer> metrics;
   if (!options.metrics.empty()) {
     const Address where = BPS_TRY(listenAddress({"--metrics", options.metrics}));
-    metrics =
-        BPS_TRY(named("--metrics " + options.metrics, MetricsServer::serve(where, [&] { return runner->counters(); })));
+    const HttpPages pages{[&] { return metricsPage(*server, *runner); }, [&] { return liveness.check(); },
+                          [&] { return std::string(server->draining() ? "the server is draining" : ""); }};
+    metrics = BPS_TRY(named("--metrics " + options.metrics, MetricsServer::serve(where, pages)));
     std::printf("metrics on %s\n", metrics->address().text().c_str());
   }
   std::printf("listening on %s\n", server->address().text().c_str());

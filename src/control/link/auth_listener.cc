@@ -13,6 +13,7 @@ namespace bps {
 namespace {
 
 using std::chrono::milliseconds;
+using Reason = AdmissionCounters::Refusal;
 constexpr milliseconds kMaxHandshakeStageTime(2000);  // maximum time for one stage of the handshake
 constexpr milliseconds kFlushTime(1000);              // time for a refused peer to read the reason
 constexpr milliseconds kAcceptRetryPause(100);        // pause before the next accept after descriptors ran out
@@ -112,9 +113,13 @@ void AuthListener::stepReady(std::vector<Peer>& admitted) {
 
 void AuthListener::stepHandshake(Connection& connection, std::vector<Peer>& admitted) {
   Result<Progress> progress = connection.handshake->step();
-  if (!progress.ok()) return refuse(connection, progress.error());
+  if (!progress.ok()) {
+    const bool wrongKey = connection.handshake->provedWrongKey();
+    return refuse(connection, progress.error(), wrongKey ? Reason::kWrongKey : Reason::kHandshake);
+  }
   if (std::move(progress).value() == Progress::kDone) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.handshake->socket().fd(), nullptr);
+    counters_->countAccepted();
     admitted.push_back(connection.handshake->take());
     return remove(connection);
   }
@@ -126,6 +131,7 @@ void AuthListener::accept(std::vector<Peer>& admitted) {
   for (size_t i = 0; i < kAcceptsPerStep; ++i) {
     Result<std::optional<UniqueFd>> accepted = acceptFrom(listener_.get());
     if (!accepted.ok()) {
+      counters_->countRefused(Reason::kDescriptors);
       log_.add("a new connection", accepted.error().message());
       pause_ = Deadline::in(kAcceptRetryPause);
       if (!queues_[kAwaitingHello].connections.empty()) evictOldest(queues_[kAwaitingHello]);
@@ -141,7 +147,8 @@ void AuthListener::accept(std::vector<Peer>& admitted) {
   }
 }
 
-void AuthListener::refuse(Connection& connection, const Status& why) {
+void AuthListener::refuse(Connection& connection, const Status& why, AdmissionCounters::Refusal reason) {
+  counters_->countRefused(reason);
   log_.add(connection.handshake->socket().peer(), why.message());
   if (connection.handshake->socket().broken()) return remove(connection);
   connection.socket = connection.handshake->take().socket;
@@ -151,6 +158,7 @@ void AuthListener::refuse(Connection& connection, const Status& why) {
 }
 
 void AuthListener::reject(std::unique_ptr<ControlSocket> socket, const Refusal& refusal) {
+  counters_->countRefused(Reason::kBusy);
   log_.add(socket->peer(), refusal.text);
   socket->queue(refusal);
   flushAndClose(std::move(socket));
@@ -179,7 +187,8 @@ void AuthListener::closeExpired() {
   for (StageQueue& queue : queues_) {
     while (!queue.connections.empty() && queue.connections.front().deadline.passed()) {
       Connection& connection = queue.connections.front();
-      if (connection.handshake) refuse(connection, Status(Code::kRemote, "the handshake took too long"));
+      if (connection.handshake)
+        refuse(connection, Status(Code::kRemote, "the handshake took too long"), Reason::kTimeout);
       else remove(connection);
     }
   }
@@ -197,8 +206,10 @@ void AuthListener::evictOldest(StageQueue& queue) {
   const auto oldest =
       std::find_if(queue.connections.begin(), queue.connections.end(),
                    [&](const Connection& connection) { return queue.perHost[connection.host] == most; });
-  if (oldest->handshake)
+  if (oldest->handshake) {
+    counters_->countRefused(Reason::kSurplus);
     log_.add(oldest->handshake->socket().peer(), "too many pending connections; this is the oldest of its host");
+  }
   remove(*oldest);
 }
 

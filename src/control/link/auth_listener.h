@@ -21,6 +21,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/io/socket.h"
+#include "src/control/link/admission_counters.h"
 #include "src/control/link/handshake.h"
 #include "src/control/link/poll_set.h"
 
@@ -59,6 +60,8 @@ class AuthListener {
   // Sets the key for handshakes that begin from now on.
   void useKey(const Key& key) { credentials_.key = key; }
   void watch(PollSet& set) const;
+  // The counters may outlive the AuthListener.
+  std::shared_ptr<const AdmissionCounters> counters() const { return counters_; }
   // Returns the peers that have passed the handshake.
   std::vector<Peer> step(const PollSet& set);
   // Takes the connection of an authenticated peer that the caller refuses. Sends the reason to the peer, then closes
@@ -92,7 +95,7 @@ class AuthListener {
   void stepReady(std::vector<Peer>& admitted);
   void stepHandshake(Connection& connection, std::vector<Peer>& admitted);
   void accept(std::vector<Peer>& admitted);
-  void refuse(Connection& connection, const Status& why);
+  void refuse(Connection& connection, const Status& why, AdmissionCounters::Refusal reason);
   void sendAndDrain(Connection& connection);
   void closeExpired();
   void evictSurplus();
@@ -110,6 +113,7 @@ class AuthListener {
   size_t maxPending_;
   std::array<StageQueue, kStages> queues_;
   RefusalLog log_;
+  std::shared_ptr<AdmissionCounters> counters_ = std::make_shared<AdmissionCounters>();
   Deadline pause_ = Deadline::in({});  // no connection is accepted before this time
 };
 

@@ -87,8 +87,10 @@ Result<Progress> AcceptingHandshake::awaitProof() {
   }
   if (frame->header.type != MessageType::kProof) return refuse("handshake out of order");
   const ProofMessage message = BPS_TRY(decode<ProofMessage>(frame->payload));
-  if (!sameProof(message.proof, makeProof(credentials_.effectiveKey(), HandshakeSide::kConnecting, before)))
+  if (!sameProof(message.proof, makeProof(credentials_.effectiveKey(), HandshakeSide::kConnecting, before))) {
+    wrongKey_ = true;
     return refuse(kWrongKey);
+  }
   BPS_TRY(welcome());
   state_ = State::kSendingWelcome;
   return Progress::kDone;

@@ -49,6 +49,7 @@ class AcceptingHandshake {
                      uint64_t job);
   Result<Progress> step();  // a failed check queues a Refusal for the peer
   bool helloReceived() const { return state_ != State::kAwaitingHello; }  // a valid Hello has arrived
+  bool provedWrongKey() const { return wrongKey_; }                       // step() failed because the keys differ
   ControlSocket& socket() { return *peer_.socket; }
   const ControlSocket& socket() const { return *peer_.socket; }
   Peer take() { return std::move(peer_); }
@@ -68,6 +69,7 @@ class AcceptingHandshake {
   uint64_t job_;
   std::optional<KeyPair> mine_;  // set when the Hello arrives
   PublicKey theirs_{};
+  bool wrongKey_ = false;
 };
 
 class ConnectingHandshake {

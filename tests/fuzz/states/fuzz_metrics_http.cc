@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tools/bps_server/http_request.h"
+#include "src/metrics/http_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
@@ -18,10 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!whole && bytes.size() >= bps::HttpRequest::kMaxRequestBytes) std::abort();
   if (!whole) return 0;
   int asked = 0;
-  const std::string answer = request.answer([&] {
+  const auto page = [&] {
     ++asked;
-    return std::string("bps_jobs 1\n");
-  });
+    return std::string();
+  };
+  const std::string answer = request.answer({[&] { return page() + "bps_jobs 1\n"; }, page, page});
   const size_t header = answer.find("\r\n\r\n");
   if (answer.substr(0, 9) != "HTTP/1.0 " || header == std::string::npos) std::abort();
   const bool good = answer.substr(9, 3) == "200";

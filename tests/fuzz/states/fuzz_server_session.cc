@@ -120,7 +120,7 @@ class Scene {
     require(bell.ok());
     events_ = std::make_shared<server::EventQueue>(std::move(bell).value());
     session_.emplace(std::move(peer),
-                     server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256, status_});
+                     server::SessionArgs{runner_, events_, listener_, 0, 10'000, draining_, 256, status_, counters_});
   }
   ~Scene() {
     session_.reset();
@@ -189,6 +189,7 @@ class Scene {
   StrictRunner runner_;
   bool draining_ = false;
   server::StatusRequests status_;
+  server::ServerCounters counters_;
   Roster roster_ = rosterOf(1);
   std::unique_ptr<ControlSocket> hub_;
   std::shared_ptr<server::EventQueue> events_;

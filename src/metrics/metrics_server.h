@@ -1,9 +1,8 @@
-// MetricsServer: answers HTTP GET requests with counters in Prometheus' text format. One thread
-// serves a limited number of clients. If a new client exceeds the limit, the server disconnects the
+// MetricsServer: answers HTTP requests for counters in Prometheus' text format, and for the probes /healthz and
+// /readyz. One thread serves a limited number of clients. If a new client exceeds the limit, the server disconnects the
 // oldest client.
 #pragma once
 #include <atomic>
-#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -14,14 +13,14 @@
 #include "src/base/io/socket.h"
 #include "src/base/status.h"
 #include "src/control/link/poll_set.h"
-#include "tools/bps_server/http_request.h"
+#include "src/metrics/http_request.h"
 
 namespace bps {
 
 class MetricsServer {
  public:
-  // Starts the server. Calls `text` on the metrics thread for every request.
-  static Result<std::unique_ptr<MetricsServer>> serve(const Address& where, std::function<std::string()> text);
+  // Starts the server. Calls the functions of `pages` on the metrics thread.
+  static Result<std::unique_ptr<MetricsServer>> serve(const Address& where, HttpPages pages);
   ~MetricsServer();
 
   // Returns the listening address. The address has the actual port, even if the system chose the
@@ -37,8 +36,8 @@ class MetricsServer {
     size_t sent = 0;
   };
 
-  MetricsServer(UniqueFd listener, Address address, Doorbell bell, std::function<std::string()> text)
-      : listener_(std::move(listener)), address_(address), bell_(std::move(bell)), text_(std::move(text)) {}
+  MetricsServer(UniqueFd listener, Address address, Doorbell bell, HttpPages pages)
+      : listener_(std::move(listener)), address_(address), bell_(std::move(bell)), pages_(std::move(pages)) {}
   Status run();
   void watch(PollSet& set) const;
   void accept();
@@ -47,7 +46,7 @@ class MetricsServer {
   UniqueFd listener_;
   Address address_;
   Doorbell bell_;
-  std::function<std::string()> text_;
+  HttpPages pages_;
   std::list<Client> clients_;          // the oldest client comes first
   Deadline pause_ = Deadline::in({});  // until this time, the server accepts no client
   std::atomic<bool> stop_{false};

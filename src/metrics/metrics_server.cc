@@ -1,4 +1,4 @@
-#include "tools/bps_server/metrics_server.h"
+#include "src/metrics/metrics_server.h"
 
 #include <sys/socket.h>
 
@@ -7,6 +7,7 @@
 
 #include "src/base/guard.h"
 #include "src/base/log.h"
+#include "src/base/process/thread_name.h"
 
 namespace bps {
 namespace {
@@ -21,11 +22,11 @@ bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 
 }  // namespace
 
-Result<std::unique_ptr<MetricsServer>> MetricsServer::serve(const Address& where, std::function<std::string()> text) {
+Result<std::unique_ptr<MetricsServer>> MetricsServer::serve(const Address& where, HttpPages pages) {
   UniqueFd listener = BPS_TRY(listenOn(where, 16));
   const Address bound = BPS_TRY(localAddress(listener.get()));
   std::unique_ptr<MetricsServer> metrics(
-      new MetricsServer(std::move(listener), bound, BPS_TRY(Doorbell::create()), std::move(text)));
+      new MetricsServer(std::move(listener), bound, BPS_TRY(Doorbell::create()), std::move(pages)));
   MetricsServer* self = metrics.get();
   const auto run = [self] {
     const Status ended = guarded([self] { return self->run(); });
@@ -54,6 +55,7 @@ void MetricsServer::watch(PollSet& set) const {
 
 Status MetricsServer::run() {
   logThreadName("metrics");
+  nameThread("bps-metrics");
   PollSet set;
   while (!stop_.load()) {
     set.clear();
@@ -84,7 +86,7 @@ bool MetricsServer::step(Client& client) const {
     const ssize_t got = ::recv(client.fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (got < 0) return wouldBlock();
     if (got == 0) return false;
-    if (client.request.take({bytes.data(), static_cast<size_t>(got)})) client.answer = client.request.answer(text_);
+    if (client.request.take({bytes.data(), static_cast<size_t>(got)})) client.answer = client.request.answer(pages_);
     return true;
   }
   const ssize_t sent = ::send(client.fd.get(), client.answer.data() + client.sent, client.answer.size() - client.sent,
