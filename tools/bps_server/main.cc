@@ -86,6 +86,7 @@ Status serve(const Options& options) {
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
   logInfo(Subsystem::kInit, "sums by CPU kernels {}", cpu::describeKernels());
   const Key key = BPS_TRY(serverKey(env));
+  ServiceManager manager = BPS_TRY(ServiceManager::fromEnv());
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));
   const Address address = BPS_TRY(listenAddressOf(options.listen, env));
   BPS_TRY(configureEnv(options, address, env));
@@ -106,7 +107,12 @@ Status serve(const Options& options) {
   }
   std::printf("listening on %s\n", server->address().text().c_str());
   std::fflush(stdout);
-  const SignalHandler signals(*server, [&env] { return serverKey(env); });
+  const auto status = [&] {
+    const uint32_t jobs = runner->load().jobs;
+    return fmt::format("{} {} job{}", server->draining() ? "draining," : "serving", jobs, jobs == 1 ? "" : "s");
+  };
+  const SignalHandler signals(*server, [&env] { return serverKey(env); },
+                              {std::move(manager), status, [&] { return liveness.check(); }});
   return server->run();
 }
 
