@@ -6,7 +6,8 @@ UNDER_TEST := $(call objects,$(PLUGIN_PARTS) $(API_SRCS)) $(SERVER) $(CORE)
 UNIT       := $(BUILD)/tests/unit
 INPROC     := $(BUILD)/tests/inproc
 $(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
-$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_topo/mixture.cc tools/bps_doctor/survey.cc $(call sources,tools/bps_doctor/judge tools/bps_doctor/report) \
+$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_topo/mixture.cc \
+  tools/bps_doctor/survey.cc $(call sources,tools/bps_doctor/judge tools/bps_doctor/report) \
   perf/delay_line/delay_queue.cc)
 # The parts of the interposer that have unit tests.
 $(UNIT): $(call objects,src/interpose/deferred_calls.cc src/interpose/negotiation/capabilities.cc)
