@@ -129,6 +129,10 @@ const EnvVar kEnvTable[] = {
      "text."},
     {"BPS_DUMP_SIGNAL", &Env::dumpSignal, "", "USR1, USR2 or none", 0, 0,
      "Signal after which a rank logs the state of its calls. Has no effect if the application handles this signal."},
+    {"BPS_TRACE", &Env::trace, "", "path; %r rank or server, %h host name, %p process id", 0, 0,
+     "File to which a rank or server writes the time of every stage of its calls, for bps-trace. It writes the file "
+     "when "
+     "the communicator or the process ends. The path must contain %r or %p."},
 };
 
 struct RawValue {

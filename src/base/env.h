@@ -81,6 +81,7 @@ struct Env {  // the initial values of the members are the defaults
   std::string debugFile;
   std::string logFormat = "text";
   std::string dumpSignal = "USR1";
+  std::string trace;
 
   // The values that came from an NCCL variable: the BPS_ name, and the name of the NCCL variable.
   std::vector<std::pair<std::string_view, std::string_view>> fromNccl;

@@ -57,6 +57,7 @@ FusedCalls fusedCallsOf(std::span<const AllReduceCall> calls) {
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const Membership& membership) {
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
+  BPS_TRY(trace::checkPattern(env.trace));
   auto cuda = BPS_TRY(CudaBackend::create(env, membership.device));
   auto bell = std::make_shared<Doorbell>(BPS_TRY(Doorbell::create()));
   std::unique_ptr<Communicator> made(new Communicator(env, membership, std::move(bell)));
@@ -127,6 +128,7 @@ Status Communicator::tune(Deadline deadline) {
   nextCall_ = 0;
   control_->reportCallsStarted(0);
   if (session.traffic() != nullptr) session.traffic()->clear();
+  if (session.recorder != nullptr) session.recorder->begin();
   return {};
 }
 
@@ -220,6 +222,7 @@ Status Communicator::submit(std::unique_ptr<Collective> collective, std::optiona
   collective->call.number = number ? *number : nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
+  if (progressThread_->session().recorder != nullptr) collective->submittedAt = trace::now();
   const std::shared_ptr<StreamPosition> position = collective->position;
   if (progressThread_->engine()->submit(collective, start)) return {};
   Status ended = failureOrAborted();

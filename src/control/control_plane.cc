@@ -69,19 +69,28 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Join join, Deadline deadli
   return hub;
 }
 
-Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const JoinArgs& args, const Address& standby,
-                                                       Deadline deadline, ControlNodeEvents& events) {
+struct NodeArgs {
+  const JoinArgs& join;
+  const Address& standby;
+  const std::shared_ptr<ClockOffset>& clock;
+  Deadline deadline;
+};
+
+Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const NodeArgs& node,
+                                                       ControlNodeEvents& events) {
+  const JoinArgs& args = node.join;
   BPS_TRY(cryptoInit());
   if (args.rank >= args.nRanks)
     return failure(Code::kInvalidArgument, "rank {} is out of range: the communicator has {} ranks", args.rank,
                    args.nRanks);
-  Join join = joinOf(env, args, standby);
+  Join join = joinOf(env, args, node.standby);
   if (args.rank > 0) {
-    HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, std::move(join), deadline};
+    HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, std::move(join), node.deadline};
+    client.clock = node.clock;
     if (!args.shrink.rankNames.empty()) client.hubName = args.shrink.rankNames.front();
     return std::unique_ptr<ControlNode>(std::make_unique<HubClient>(std::move(client), events));
   }
-  HubArgs hub = hubArgs(env, args, std::move(join), deadline);
+  HubArgs hub = hubArgs(env, args, std::move(join), node.deadline);
   hub.ports = env.portRange;
   return std::unique_ptr<ControlNode>(BPS_TRY(Hub::create(std::move(hub), events)));
 }
@@ -91,7 +100,10 @@ Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const Joi
 class ControlPlane::Impl {
  public:
   Impl(const Env& env, JoinArgs args, Doorbell bell, Sinks sinks)
-      : env_(env), args_(std::move(args)), mailbox_(std::move(bell), std::move(sinks)) {}
+      : env_(env),
+        args_(std::move(args)),
+        clock_(env.trace.empty() || args_.rank == 0 ? nullptr : std::make_shared<ClockOffset>()),
+        mailbox_(std::move(bell), std::move(sinks)) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
@@ -106,7 +118,7 @@ class ControlPlane::Impl {
       standbyAddress = BPS_TRY(localAddress(socket.get()));
       standby_ = std::make_shared<const UniqueFd>(std::move(socket));
     }
-    node_ = BPS_TRY(createControlNode(env_, args_, standbyAddress, deadline, mailbox_));
+    node_ = BPS_TRY(createControlNode(env_, {args_, standbyAddress, clock_, deadline}, mailbox_));
     thread_ = std::thread([this] { main(); });
     return mailbox_.waitJoin(deadline, roster_);
   }
@@ -114,6 +126,7 @@ class ControlPlane::Impl {
   Mailbox& mailbox() { return mailbox_; }
   const Roster& roster() const { return roster_; }
   uint32_t rank() const { return args_.rank; }
+  std::shared_ptr<const ClockOffset> clock() const { return clock_; }
   std::shared_ptr<const UniqueFd> standby() const { return standby_; }
 
  private:
@@ -146,6 +159,7 @@ class ControlPlane::Impl {
 
   const Env env_;
   const JoinArgs args_;
+  const std::shared_ptr<ClockOffset> clock_;  // null if it is not measured
   Mailbox mailbox_;
   std::shared_ptr<const UniqueFd> standby_;  // join() sets standby_ and roster_, which are constant afterwards
   Roster roster_;
@@ -165,6 +179,7 @@ Status ControlPlane::join(Deadline deadline) { return impl_->join(deadline); }
 
 const Roster& ControlPlane::roster() const { return impl_->roster(); }
 uint32_t ControlPlane::rank() const { return impl_->rank(); }
+std::shared_ptr<const ClockOffset> ControlPlane::clockOffset() const { return impl_->clock(); }
 std::shared_ptr<const UniqueFd> ControlPlane::standby() const { return impl_->standby(); }
 
 Result<std::vector<Blob>> ControlPlane::gather(const Blob& mine, Deadline deadline) {

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/clock_offset.h"
 #include "src/base/deadline.h"
 #include "src/base/env.h"
 #include "src/base/status.h"
@@ -97,6 +98,9 @@ class ControlPlane {
   Result<std::vector<Blob>> exchange(const std::vector<Blob>& perEndpoint, Deadline deadline);
   // All ranks take part in a barrier(), and in the first barrier() also all servers.
   Status barrier(Deadline deadline);
+
+  // By how much the clock of rank 0 is ahead, measured since join(). Null if BPS_TRACE is not set, and in rank 0.
+  std::shared_ptr<const ClockOffset> clockOffset() const;
 
   // Reports a failure of this rank, for example a mismatch or an internal error, to all members. Does not block.
   void report(const Status& failure);

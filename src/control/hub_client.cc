@@ -223,6 +223,7 @@ Status HubClient::handleRoster(const Frame& frame) {
   for (size_t server = 0; server < roster_.servers.size(); ++server)
     left_[roster_.ranks.size() + server] = !roster_.servers[server].present;
   state_ = State::kRunning;
+  if (args_.clock != nullptr) hub_->measureClock(args_.clock);
   events_.joined(roster_);
   return {};
 }

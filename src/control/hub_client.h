@@ -34,7 +34,8 @@ struct HubClientArgs {
   Credentials credentials;
   Join join;
   Deadline deadline;
-  std::string hubName = "rank 0";  // for errors before the hub has sent the roster
+  std::string hubName = "rank 0";        // for errors before the hub has sent the roster
+  std::shared_ptr<ClockOffset> clock{};  // null: the clock of the hub is not measured
 };
 
 class HubClient final : public ControlNode {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/clock_offset.h"
 #include "src/base/io/wire_io.h"
 #include "src/base/status.h"
 #include "src/wire/control_messages.h"
@@ -16,7 +17,8 @@ namespace bps {
 
 struct JobSpec {
   Roster roster;
-  size_t endpoint = 0;  // this server's endpoint: roster.machines.size() + server index
+  size_t endpoint = 0;                         // this server's endpoint: roster.machines.size() + server index
+  std::shared_ptr<const ClockOffset> clock{};  // by how much the clock of the hub is ahead; null without BPS_TRACE
 };
 
 // Receives the events of a running job and passes them to the job's session. Any thread may call

@@ -1,10 +1,13 @@
 #include "src/server/served_job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/control/host_id.h"
 #include "src/plan/send_order.h"
 
 namespace bps {
@@ -37,6 +40,30 @@ Result<std::unique_ptr<ServedJob>> ServedJob::create(const Env& env, const JobSp
     job->rails_.push_back(std::move(rail));
   }
   return job;
+}
+
+// A job runs also if its trace cannot be written.
+void ServedJob::startTrace() {
+  if (env_.trace.empty()) return;
+  const Roster& roster = spec_.roster;
+  trace::Header header = trace::headerOf(roster);
+  header.server = true;
+  header.endpoint = static_cast<uint32_t>(spec_.endpoint);
+  header.number = static_cast<uint32_t>(spec_.endpoint - roster.machines.size());
+  header.host = localHostName();
+  header.pid = static_cast<uint32_t>(::getpid());
+  std::string path = trace::expandPath(env_.trace, trace::fileNameOf(roster.servers[header.number].name));
+  auto recorder = trace::Recorder::create(std::move(path), std::move(header), spec_.clock);
+  if (!recorder.ok()) {
+    logWarn(Subsystem::kServer, "{}; the trace of this job is not recorded", recorder.error().message());
+    return;
+  }
+  recorder_ = std::move(recorder).value();
+  recorder_->begin();
+}
+
+ServedJob::~ServedJob() {
+  if (recorder_ != nullptr) recorder_->writeOrWarn();
 }
 
 std::vector<Blob> ServedJob::handles() const {
@@ -81,6 +108,7 @@ Status ServedJob::build(Rail& rail) {
   spec.depth = plan_.depth;
   spec.maxChunkBytes = plan_.limits.maxChunkBytes;
   spec.measuresWaits = true;
+  spec.recorder = {recorder_.get(), static_cast<uint16_t>(spec_.endpoint), static_cast<uint8_t>(rail.number)};
   rail.service = BPS_TRY(SumService::create(std::move(spec), std::move(lanes)));
   return {};
 }
@@ -118,6 +146,7 @@ Result<ServedJob::Step> ServedJob::connect() {
   }
   const auto connected = [](const Rail& each) { return each.mesh->connected(); };
   if (!std::all_of(rails_.begin(), rails_.end(), connected)) return Step::kIdle;
+  startTrace();
   for (Rail& each : rails_) {
     BPS_TRY(build(each));
     each.mesh.reset();
@@ -161,14 +190,14 @@ std::optional<Heartbeat> ServedJob::checkWait() {
     wait.call = lasting->call;
     wait.waitsFor = static_cast<uint32_t>(spec_.roster.memberOf(lasting->endpoint, rail.number));
   }
-  if (wait.sameWait(wait_)) return {};
-  wait_ = wait;
+  if (wait.sameWait(waits_.reported)) return {};
+  waits_.reported = wait;
   return wait;
 }
 
 void ServedJob::warnOfWait() {
-  if (!active()) return backoff_.restart();
-  const auto waited = backoff_.check(Deadline::Clock::now());
+  if (!active()) return waits_.backoff.restart();
+  const auto waited = waits_.backoff.check(Deadline::Clock::now());
   if (!waited) return;
   for (const Rail& rail : rails_) {
     std::vector<PeerWait> waits;
@@ -205,7 +234,7 @@ JobReport ServedJob::report() const {
   job.machines = static_cast<uint32_t>(spec_.roster.machines.size());
   job.ranks = static_cast<uint32_t>(spec_.roster.ranks.size());
   job.ageSeconds = seconds(now - opened_);
-  job.idleSeconds = seconds(backoff_.waited(now));
+  job.idleSeconds = seconds(waits_.backoff.waited(now));
   job.bytesSummed = bytesSummed();
   for (const Rail& rail : rails_)
     if (rail.service != nullptr) addRail(static_cast<uint32_t>(rail.number), *rail.service, job);

@@ -19,6 +19,7 @@
 #include "src/server/job.h"
 #include "src/server/metrics/counters.h"
 #include "src/service/sum_service.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -30,6 +31,7 @@ class ServedJob {
     std::string why;
   };
 
+  ~ServedJob();  // writes the trace
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
   // Returns this server's handles for all endpoints, one rail after another. The handles are valid
@@ -53,8 +55,8 @@ class ServedJob {
   // Call clearWait() after a step that made progress. If the result is true, the heartbeats must no
   // longer report a wait.
   bool clearWait() {
-    backoff_.restart();
-    return !std::exchange(wait_, Heartbeat()).sameWait(Heartbeat());
+    waits_.backoff.restart();
+    return !std::exchange(waits_.reported, Heartbeat()).sameWait(Heartbeat());
   }
   // True if the job needs steps to connect to its peers, even without events.
   bool settingUp() const { return state_ == State::kOpening || state_ == State::kConnecting; }
@@ -74,12 +76,17 @@ class ServedJob {
     std::unique_ptr<SumService> service;  // null if this server has no share
     std::vector<bool> closed;             // per machine
   };
+  struct Waits {
+    Heartbeat reported;
+    WaitBackoff backoff;
+  };
   Result<Step> listen();
   Result<Step> connect();
   Status build(Rail& rail);
   Result<Step> serve();
   Result<bool> serve(Rail& rail);
   void warnOfWait();
+  void startTrace();
   const char* stateName() const;
 
   JobSpec spec_;
@@ -90,9 +97,9 @@ class ServedJob {
   std::vector<Rail> rails_;  // after setPeerHandles(), only the rails in use
   size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
+  std::unique_ptr<trace::Recorder> recorder_;  // null if nothing is recorded
   std::vector<LostRank> lost_;
-  Heartbeat wait_;
-  WaitBackoff backoff_;
+  Waits waits_;
   const Deadline::Clock::time_point opened_ = Deadline::Clock::now();
 };
 

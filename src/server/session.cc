@@ -51,7 +51,10 @@ const Session::Rule Session::kRules[] = {
     {State::kServing, MessageType::kGoodbye, &Session::hubLeft},
 };
 
-Session::Session(Peer hub, SessionArgs args) : args_(std::move(args)), job_(hub.socket->job()) {
+Session::Session(Peer hub, SessionArgs args)
+    : args_(std::move(args)),
+      job_(hub.socket->job()),
+      clock_(args_.measuresClocks ? std::make_shared<ClockOffset>() : nullptr) {
   const std::string where = "the hub at " + hub.socket->peer();
   hub.socket->limitFrames(kMaxHubFrameBytes);
   hub_ = std::make_unique<Link>(std::move(hub), where, args_.timeoutMs);
@@ -109,7 +112,7 @@ Status Session::status(const Frame& frame) {
 
 Status Session::open(const Frame& frame) {
   const OpenJob message = BPS_TRY(decode<OpenJob>(frame.payload));
-  JobSpec spec{BPS_TRY(decodeRoster(message.roster)), message.endpoint};
+  JobSpec spec{BPS_TRY(decodeRoster(message.roster)), message.endpoint, clock_};
   if (spec.roster.jobId != job_ || spec.endpoint >= spec.roster.endpoints() || !spec.roster.isServer(spec.endpoint))
     return hub_->protocolError(Status(Code::kRemote, "the proposal is not for this server"));
   closeJob();  // closes the job of the previous proposal
@@ -138,6 +141,7 @@ Status Session::begin(const Frame& frame) {
   logInfo(Subsystem::kServer, "job {:016x} begins: {} ranks on {} machines, {} servers; hub {} at {}", job_,
           spec_.roster.ranks.size(), spec_.roster.machines.size(), spec_.roster.servers.size(),
           spec_.roster.rankName(0), hub_->peer());
+  if (clock_ != nullptr) hub_->measureClock(clock_);
   hub_->send(ControlOpInput{ControlOp::kExchange, 0, 0, std::exchange(handles_, {})});
   return {};
 }

@@ -40,6 +40,7 @@ struct SessionArgs {
   uint32_t maxJobs;        // the server's limit
   StatusRequests& status;
   ServerCounters& counters;
+  bool measuresClocks = false;  // compares the clock of the hub with this server's
 };
 
 class Session {
@@ -128,6 +129,7 @@ class Session {
   SessionArgs args_;
   std::unique_ptr<Link> hub_;
   const uint64_t job_;
+  std::shared_ptr<ClockOffset> clock_;  // null if it is not measured
   JobSpec spec_;
   uint32_t proposal_ = 0;
   std::vector<Blob> handles_;  // in state kOpen

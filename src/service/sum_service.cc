@@ -30,6 +30,8 @@ Result<std::unique_ptr<SumService>> SumService::create(ServiceSpec spec, std::ve
 
 void SumService::offer(const LocalChunk& chunk) {
   local_.push_back(chunk);
+  if (spec_.recorder)
+    spec_.recorder.at(*spec_.local).add(trace::Stage::kArrived, chunk.call.number, offered_, chunk.bytes);
   ++offered_;
   wantPushes();
 }
@@ -99,7 +101,9 @@ void SumService::sumRound() {
   const size_t bytes = round_[0].bytes;
   const bool inPlace = answersFromTarget();
   uint8_t* result = inPlace ? static_cast<uint8_t*>(local_.front().target) : resultSlot();
+  if (spec_.recorder) spec_.recorder.add(trace::Stage::kSumBegun, round_[0].call.number, summed_, bytes);
   sum_.run(round_, result);
+  if (spec_.recorder) spec_.recorder.add(trace::Stage::kSummed, round_[0].call.number, summed_, bytes);
   std::optional<uint32_t> checksum;
   if (spec_.checksum) checksum = crc32c(result, bytes);
   for (auto& lane : answers_)
@@ -118,7 +122,9 @@ Result<bool> SumService::step() {
   for (size_t m = 0; m < spec_.machines; ++m) {
     if (!inbound_[m]) continue;
     failedMachine_ = m;
+    const uint64_t before = inbound_[m]->arrived();
     const bool received = BPS_TRY(inbound_[m]->step(summed_));
+    if (spec_.recorder) recordArrivals(m, before);
     moved = moved || received;
   }
   failedMachine_.reset();
@@ -131,11 +137,26 @@ Result<bool> SumService::step() {
   for (const size_t m : spec_.order) {
     if (!answers_[m]) continue;
     failedMachine_ = m;
+    const uint64_t before = answers_[m]->done();
     const bool sent = BPS_TRY(answers_[m]->step());
+    if (spec_.recorder) recordAnswers(m, before);
     moved = moved || sent;
   }
   failedMachine_.reset();
   return moved;
+}
+
+void SumService::recordArrivals(size_t machine, uint64_t before) const {
+  for (uint64_t round = before; round < inbound_[machine]->arrived(); ++round) {
+    const Contribution& contribution = inbound_[machine]->contribution(round);
+    spec_.recorder.at(machine).add(trace::Stage::kArrived, contribution.call.number, round, contribution.bytes);
+  }
+}
+
+// The call and the size of the chunk are no longer known here. Its other events have them.
+void SumService::recordAnswers(size_t machine, uint64_t before) const {
+  for (uint64_t round = before; round < answers_[machine]->done(); ++round)
+    spec_.recorder.at(machine).add(trace::Stage::kAnswered, 0, round, 0);
 }
 
 bool SumService::drained() const {

@@ -48,6 +48,7 @@
 #include "src/service/service_counters.h"
 #include "src/service/summation.h"
 #include "src/service/wait_times.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -60,6 +61,7 @@ struct ServiceSpec : Summation {
   size_t depth = 0;
   size_t maxChunkBytes = 0;
   bool measuresWaits = false;  // see waitTimes()
+  trace::ChunkRecorder recorder{};  // at this endpoint
 };
 
 // A chunk of the local machine. `source` and `target` must stay valid until retired() is greater
@@ -121,6 +123,8 @@ class SumService {
   uint64_t contributions(size_t machine) const { return inbound_[machine] ? inbound_[machine]->arrived() : offered_; }
   bool comparable() const;
   Result<bool> stepRound();
+  void recordArrivals(size_t machine, uint64_t before) const;
+  void recordAnswers(size_t machine, uint64_t before) const;
   Contribution contribution(size_t machine) const;
   void sumRound();
   void wantPushes();

@@ -161,6 +161,8 @@ void each(auto& side, auto& m, const ProbeDevice*) { side.fields(m.count, m.name
 void each(auto& side, auto& m, const ProbeOpen*) { side.fields(m.device, m.bursts, m.burstMs, m.handle); }
 void each(auto& side, auto& m, const ProbeOpened*) { side.fields(m.handle); }
 void each(auto& side, auto& m, const Heartbeat*) { side.fields(m.callsStarted, m.call, m.waitsFor); }
+void each(auto& side, auto& m, const ClockRequest*) { side.fields(m.sentAt); }
+void each(auto& side, auto& m, const ClockReply*) { side.fields(m.sentAt, m.at); }
 void each(auto& side, auto& m, const ProbeRate*) { side.fields(m.bytesPerSecond); }
 
 constexpr const char* kNames[] = {"?",
@@ -194,7 +196,9 @@ constexpr const char* kNames[] = {"?",
                                   "server reply",
                                   "drain",
                                   "status",
-                                  "status report"};
+                                  "status report",
+                                  "clock request",
+                                  "clock reply"};
 
 }  // namespace
 
@@ -276,6 +280,8 @@ BPS_INSTANTIATE(ProbeOpen)
 BPS_INSTANTIATE(ProbeOpened)
 BPS_INSTANTIATE(ProbeRate)
 BPS_INSTANTIATE(Heartbeat)
+BPS_INSTANTIATE(ClockRequest)
+BPS_INSTANTIATE(ClockReply)
 #undef BPS_INSTANTIATE
 
 }  // namespace bps

@@ -150,6 +150,17 @@ struct Heartbeat {
   bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }
 };
 
+// Asks the peer for its clock, in nanoseconds, to compare the clocks of members (src/base/clock_offset.h).
+struct ClockRequest {
+  static constexpr MessageType kType = MessageType::kClockRequest;
+  uint64_t sentAt = 0;  // the sender's clock
+};
+struct ClockReply {
+  static constexpr MessageType kType = MessageType::kClockReply;
+  uint64_t sentAt = 0;  // of the request
+  uint64_t at = 0;      // the replying side's clock
+};
+
 struct FailureMessage {
   static constexpr MessageType kType = MessageType::kFailure;
   Code code = Code::kRemote;

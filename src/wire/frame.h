@@ -21,7 +21,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 15;
+inline constexpr uint16_t kControlVersion = 16;
 inline constexpr size_t kFrameHeaderBytes = 20;
 // The maximum payload sizes before and after the peer is authenticated.
 inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1024;
@@ -60,6 +60,8 @@ enum class MessageType : uint16_t {
   kDrain = 29,
   kStatus = 30,
   kStatusReport = 31,
+  kClockRequest = 32,
+  kClockReply = 33,
 };
 
 struct FrameHeader {

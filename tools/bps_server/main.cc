@@ -18,6 +18,7 @@
 #include "src/metrics/metrics_server.h"
 #include "src/server/control_server.h"
 #include "src/server/job_threads.h"
+#include "src/trace/recorder.h"
 #include "tools/bps_server/check/check.h"
 #include "tools/bps_server/cpu_list.h"
 #include "tools/bps_server/service/liveness.h"
@@ -85,6 +86,7 @@ Status serve(const Options& options) {
   if (!options.keyFile.empty()) env.keyFile = options.keyFile;
   BPS_TRY(cpu::chooseTarget(env.cpuTarget));
   logInfo(Subsystem::kInit, "sums by CPU kernels {}", cpu::describeKernels());
+  BPS_TRY(trace::checkPattern(env.trace));
   const Key key = BPS_TRY(serverKey(env));
   ServiceManager manager = BPS_TRY(ServiceManager::fromEnv());
   const std::vector<int> cpus = BPS_TRY(parseCpuList(options.cpus));

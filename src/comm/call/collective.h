@@ -39,6 +39,9 @@ struct Collective {
   bool onHostStream = true;
   CutLimits limits;
 
+  uint64_t submittedAt = 0;   // nanoseconds of the steady clock; 0 if events are not recorded (BPS_TRACE)
+  bool copyRecorded = false;  // the end of the copies from the device is recorded
+
   // The next members are set when the call is cut (call_cutter.h).
   std::vector<ChunkRef> chunks;
   size_t window = 1;  // number of rounds in flight (lane.h)

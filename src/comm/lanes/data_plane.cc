@@ -110,7 +110,7 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
   const Roster& roster = spec_.control.roster();
   const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
-                                roster.isServer(owner)};
+                                roster.isServer(owner), recorder(owner)};
   return RemoteLane::create(spec_.buffers, shape, std::move(connections));
 }
 
@@ -121,8 +121,9 @@ Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumServic
   service.order = answerOrder(spec.plan.weights, self_, roster.machines.size());
   service.depth = spec.plan.depth;
   service.maxChunkBytes = spec.plan.limits.maxChunkBytes;
+  service.recorder = recorder(self_);
   service_ = BPS_TRY(SumService::create(std::move(service), std::move(lanes)));
-  lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
+  lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_, recorder(self_));
   return {};
 }
 
@@ -130,6 +131,7 @@ ExchangeSpec DataPlane::exchangeSpec() const {
   ExchangeSpec exchange(Summation::of(spec_.control.roster(), spec_.env.reduceThreads));
   exchange.self = self_;
   exchange.maxChunkBytes = spec_.plan.limits.exchangeChunkBytes;
+  exchange.recorder = recorder(trace::kExchangePath);
   return exchange;
 }
 
@@ -195,6 +197,7 @@ Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recover
   ExchangeSpec spec = exchangeSpec();
   spec.maxChunkBytes = spec_.plan.limits.maxChunkBytes;
   spec.sumHolders = std::move(recovery.sumHolders);
+  spec.recorder = {};  // its chunks have numbers of their own
   spec.replacesLane = true;
   auto path = BPS_TRY(ExchangePath::create(spec_.buffers, std::move(spec), connections));
   const auto needed = static_cast<std::ptrdiff_t>(remains.retired - recovery.from);

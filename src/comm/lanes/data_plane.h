@@ -35,8 +35,9 @@ struct DataPlaneSpec {
   std::shared_ptr<net::Plugin> plugin;  // if null, connect() loads the plugin
   ChunkBuffers& buffers;
   Deadline deadline;
-  std::function<bool()> cancelled;  // connect() polls it
-  bool onMainRail = true;           // see plan/rails.h
+  std::function<bool()> cancelled;      // connect() polls it
+  bool onMainRail = true;               // see plan/rails.h
+  trace::Recorder* recorder = nullptr;  // null: events are not recorded
 
   bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };
@@ -111,6 +112,9 @@ class DataPlane final : public GpuRegionRegistrar {
   Status connectMesh(net::Mesh& mesh, Deadline deadline);
   void waitForHubFailure() const;
   ExchangeSpec exchangeSpec() const;
+  trace::ChunkRecorder recorder(size_t peer) const {
+    return {spec_.recorder, static_cast<uint16_t>(peer), static_cast<uint8_t>(rail_)};
+  }
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
   Status createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes);
   Result<std::unique_ptr<Lane>> createLane(size_t owner, net::PeerConnections connections) const;

@@ -103,6 +103,7 @@ void ExchangePath::admit() {
   flight.own.data = view.source;
   flight.own.bytes = view.bytes;
   flight.copied = view.bytes <= constants::kMaxCopiedBytes || (view.inPlace && call->chunks.size() == 1);
+  record(trace::Stage::kChunkAdmitted, count_.admitted);
   waiting_.pop_front();
   ++count_.admitted;
 }
@@ -212,7 +213,9 @@ bool ExchangePath::sumNext() {
       machine = (machine + 1) % spec_.machines;
     }
   }
+  record(trace::Stage::kSumBegun, chunk);
   sum_.run(round_, view.target);
+  record(trace::Stage::kSummed, chunk);
   ++count_.summed;
   return true;
 }
@@ -227,9 +230,16 @@ const ExchangeBlock& ExchangePath::blockOf(size_t machine, uint64_t chunk) const
 bool ExchangePath::retireNext() {
   if (count_.retired == count_.summed || !contributionSent(count_.retired)) return false;
   Submitted& retired = flight(count_.retired++).chunk;
+  record(trace::Stage::kRetired, count_.retired - 1);
   if (retired.sum == nullptr) buffers_.finished(*retired.chunk.call, retired.chunk.index);
   retired.sum.reset();
   return true;
+}
+
+void ExchangePath::record(trace::Stage stage, uint64_t chunk) const {
+  if (!spec_.recorder) return;
+  const ChunkView& view = flight(chunk).view;
+  spec_.recorder.add(stage, view.call.number, chunk, view.bytes);
 }
 
 // Returns the failure of a connection that step() has not returned yet.

@@ -47,6 +47,7 @@
 #include "src/service/peer_wait.h"
 #include "src/service/round.h"
 #include "src/service/summation.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -59,6 +60,7 @@ struct ExchangeSpec : Summation {
   // that has the sum of the chunk. This machine brings the sum in place of its contribution.
   std::vector<size_t> sumHolders;
   bool replacesLane = false;
+  trace::ChunkRecorder recorder{};
 };
 
 class ExchangePath {
@@ -142,6 +144,7 @@ class ExchangePath {
   bool retireNext();
   Status takeFailure();
   size_t awaitedMachine() const;
+  void record(trace::Stage stage, uint64_t chunk) const;
   ChunkView viewOf(const Submitted& chunk) const;
   const ExchangeBlock& blockOf(size_t machine, uint64_t chunk) const;
 

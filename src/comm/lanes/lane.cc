@@ -43,6 +43,7 @@ Status RemoteLane::admit() {
   pushHeader(flight);
   BPS_TRY(pushPayload(flight));
   if (!times_.busy.since && flight.chunk.call->hasManyRounds()) times_.busy.since = std::chrono::steady_clock::now();
+  if (shape_.recorder) record(trace::Stage::kChunkAdmitted, flight, count_.admitted);
   inFlight_.push_back(flight);
   waiting_.pop_front();
   ++count_.admitted;
@@ -111,6 +112,7 @@ Status RemoteLane::retire() {
   inFlight_.pop_front();
   if (times_.busy.since) times_.busy.before.bytes += flight.view.bytes;
   if (inFlight_.empty() && times_.busy.since) times_.busy = {work(), std::nullopt};
+  if (shape_.recorder) record(trace::Stage::kRetired, flight, count_.retired);
   ++count_.retired;
   buffers_.finished(*flight.chunk.call, flight.chunk.index);
   return {};
@@ -178,9 +180,18 @@ Result<bool> RemoteLane::move(uint64_t oldestRound) {
   if (admits) BPS_TRY(admit());
   const bool received = answerQueue_.step();
   const bool sent = pushQueue_.step();
+  if (shape_.recorder) recordTransfers();
   const uint64_t before = count_.retired;
   while (BPS_TRY(canRetire())) BPS_TRY(retire());
   return admits || received || sent || count_.retired > before;
+}
+
+// Each chunk has two messages, its header and its payload. A chunk is retired only after both events.
+void RemoteLane::recordTransfers() {
+  for (uint64_t& chunk = count_.recordedPushed; chunk < pushQueue_.done() / 2; ++chunk)
+    record(trace::Stage::kPushed, inFlight_[chunk - count_.retired], chunk);
+  for (uint64_t& chunk = count_.recordedReceived; chunk < answerQueue_.done() / 2; ++chunk)
+    record(trace::Stage::kReceived, inFlight_[chunk - count_.retired], chunk);
 }
 
 Lane::Work RemoteLane::work() const {
@@ -253,12 +264,15 @@ Result<bool> LocalLane::step(uint64_t) {
   while (service_.canOffer() && nextReady()) {
     const Submitted chunk = waiting_.front();
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
+    if (recorder_) record(trace::Stage::kChunkAdmitted, chunk, offered_);
+    ++offered_;
     service_.offer({view.call, view.source, view.target, view.bytes});
     inService_.push_back(chunk);
     waiting_.pop_front();
     moved = true;
   }
   for (; retired_ < service_.retired(); ++retired_) {
+    if (recorder_) record(trace::Stage::kRetired, inService_.front(), retired_);
     buffers_.finished(*inService_.front().call, inService_.front().index);
     inService_.pop_front();
     moved = true;

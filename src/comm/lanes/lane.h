@@ -34,6 +34,7 @@
 #include "src/net/message_queue.h"
 #include "src/service/peer_wait.h"
 #include "src/service/sum_service.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -94,6 +95,7 @@ class RemoteLane final : public Lane {
     size_t depth = 0, maxChunkBytes = 0;
     bool checksum = false;   // chunks and answers carry checksums
     bool keepsSums = false;  // true for a lane to a server
+    trace::ChunkRecorder recorder{};
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
@@ -125,6 +127,7 @@ class RemoteLane final : public Lane {
   struct Count {  // of chunks
     uint64_t admitted = 0, retired = 0;
     uint64_t receivesPosted = 0, answered = 0;
+    uint64_t recordedPushed = 0, recordedReceived = 0;  // events that are recorded
   };
   struct WaitCheck {
     uint64_t retired = 0;                   // number of retired chunks when checkWait() last saw it change
@@ -155,6 +158,11 @@ class RemoteLane final : public Lane {
   Status retire();
   Status consumeAnswer(const InFlight& flight);
   Result<bool> move(uint64_t oldestRound);
+  void record(trace::Stage stage, const InFlight& flight, uint64_t chunk) const {
+    shape_.recorder.add(stage, flight.view.call.number, chunk, flight.view.bytes);
+  }
+  // Records the chunks that the transport has sent or received since the last call.
+  void recordTransfers();
 
   const Shape shape_;
   SlotRing pushHeaders_, answerHeaders_;
@@ -171,7 +179,8 @@ class RemoteLane final : public Lane {
 // The lane to the summation service in this process.
 class LocalLane final : public Lane {
  public:
-  LocalLane(ChunkBuffers& buffers, SumService& service) : Lane(buffers), service_(service) {}
+  LocalLane(ChunkBuffers& buffers, SumService& service, const trace::ChunkRecorder& recorder = {})
+      : Lane(buffers), service_(service), recorder_(recorder) {}
   Result<bool> step(uint64_t oldestRound) override;
   uint64_t oldestRound() const override {
     return inService_.empty() ? Lane::oldestRound() : roundOf(inService_.front());
@@ -179,9 +188,14 @@ class LocalLane final : public Lane {
   bool idle() const override { return waiting_.empty() && inService_.empty(); }
 
  private:
+  void record(trace::Stage stage, const Submitted& chunk, uint64_t number) const {
+    recorder_.add(stage, chunk.call->call.number, number, chunkRefOf(chunk).bytes);
+  }
+
   SumService& service_;
+  const trace::ChunkRecorder recorder_;
   std::deque<Submitted> inService_;
-  uint64_t retired_ = 0;
+  uint64_t offered_ = 0, retired_ = 0;
 };
 
 }  // namespace bps

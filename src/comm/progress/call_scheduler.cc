@@ -49,6 +49,24 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
   waits_.streamInterval = kMinStreamInterval;
 }
 
+void CallScheduler::add(std::unique_ptr<Collective> call) {
+  if (session_.recorder != nullptr) record(trace::Stage::kSubmitted, *call, call->submittedAt);
+  queued_.push_back(std::move(call));
+}
+
+void CallScheduler::record(trace::Stage stage, const Collective& call, uint64_t time) {
+  const size_t bytes = call.call.elementsMoved() * elementBytes(static_cast<DataType>(call.call.type));
+  session_.recorder->add({time, call.call.number, bytes, 0, trace::kNoPeer, stage, 0});
+}
+
+void CallScheduler::recordCopies() {
+  for (const auto& call : active_)
+    if (call->staging != nullptr && !call->copyRecorded && staged()->copiedOut(*call)) {
+      call->copyRecorded = true;
+      record(trace::Stage::kCopiedOut, *call);
+    }
+}
+
 Result<bool> CallScheduler::step() {
   bool moved = false;
   if (gate_ != nullptr) gate_->beginStep();
@@ -64,6 +82,7 @@ Result<bool> CallScheduler::step() {
   if (staged() != nullptr) {
     const bool copied = BPS_TRY(staged()->step());
     moved = moved || copied;
+    if (copied && session_.recorder != nullptr) recordCopies();
   }
   if (session_.local != nullptr) {
     const bool localMoved = BPS_TRY(session_.local->step());
@@ -141,6 +160,7 @@ Status CallScheduler::admit(std::unique_ptr<Collective> call) {
     counts_.completedBefore = counts_.completed;
     counts_.messagesBefore = plane_->messagesSent();
   }
+  if (session_.recorder != nullptr) record(trace::Stage::kAdmitted, *call);
   call->position->start();
   servers_.beforeBegin(counts_.begun++);
   call->onAllRails = !call->chunks.front().usesExchangePath() &&
@@ -254,6 +274,7 @@ void CallScheduler::failAll(const Status& failure) {
 
 void CallScheduler::finish(Collective& call, const Status& outcome) {
   ++counts_.completed;
+  if (session_.recorder != nullptr) record(outcome.ok() ? trace::Stage::kComplete : trace::Stage::kFailed, call);
   const std::shared_ptr<StreamPosition> position = call.position;
   position->complete(outcome);
 }

@@ -30,7 +30,7 @@ class CallScheduler final : public ProgressWork {
   static Result<std::unique_ptr<CallScheduler>> create(const Session& session, std::unique_ptr<DataPlane> plane,
                                                        ChunkGate* gate);
 
-  void add(std::unique_ptr<Collective> call) override { queued_.push_back(std::move(call)); }
+  void add(std::unique_ptr<Collective> call) override;
   Result<bool> step() override;
   // Also tells the user and the hub if a call waits for a rank or server.
   Status checkStalls() override;
@@ -69,6 +69,9 @@ class CallScheduler final : public ProgressWork {
   void count(const Collective& call);
   Result<bool> stepDataPlane();
   void finish(Collective& call, const Status& outcome);
+  // Records a stage of the call, by default as reached now.
+  void record(trace::Stage stage, const Collective& call, uint64_t time = trace::now());
+  void recordCopies();
 
   struct BrokenConnections {
     std::vector<bool> reported;  // one per rank and server; true if the hub knows of the break

@@ -39,6 +39,7 @@ Status ProgressThread::run(Deadline deadline) {
   if (!started) return {};
   const Status ended = waitForHubReason(engine_->run());
   engine_->end(ended);
+  if (session_->recorder != nullptr) session_->recorder->writeOrWarn();
   return stop_.load() ? Status() : ended.clone();
 }
 
@@ -62,9 +63,9 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
     return std::unique_ptr<DataPlane>();
   }
   gate_.emplace(machineBuffers(), session_->priority, ChunkGate::longestPause(roster.waitReportTime()));
-  auto plane = BPS_TRY(
-      DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic, session_->plugin, *gate_,
-                          deadline, [this] { return cancelled(); }, localRank == session_->rails.mainRail()}));
+  auto plane = BPS_TRY(DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic,
+                                           session_->plugin, *gate_, deadline, [this] { return cancelled(); },
+                                           localRank == session_->rails.mainRail(), session_->recorder.get()}));
   transport_ = plane->transport();
   if (whyNoGpuDirect_.empty()) whyNoGpuDirect_ = plane->whyNoGpuDirect();
   if (whyNoGpuDirect_.empty() && roster.settings.checksum)

@@ -18,6 +18,7 @@
 #include "src/cuda/staging/cuda_backend.h"
 #include "src/plan/job_plan.h"
 #include "src/plan/rails.h"
+#include "src/trace/recorder.h"
 
 namespace bps {
 
@@ -48,6 +49,7 @@ struct Session : SessionBase {
   std::shared_ptr<net::Plugin> plugin;                // null if the data plane loads the plugin
   NicId nic;                                          // NIC of the rail that this rank drives
   std::string whyNoGpuDirect;                         // why the NIC does not access GPU memory; empty if it may
+  std::unique_ptr<trace::Recorder> recorder;          // null: events are not recorded
   std::vector<unsigned> progressCpus;                 // CPUs for the progress thread; empty means any CPU
 };
 

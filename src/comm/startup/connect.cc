@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/format.h"
+#include "src/base/log.h"
 #include "src/comm/local/machine/binding.h"
 
 namespace bps {
@@ -118,12 +120,28 @@ Status setUpMachine(Session& session, Deadline deadline) {
   return {};
 }
 
+// A job runs also if its trace cannot be written.
+void startTrace(Session& session) {
+  if (session.env.trace.empty()) return;
+  const Roster& roster = session.control.roster();
+  trace::Header header = trace::headerOf(roster);
+  header.number = session.control.rank();
+  header.endpoint = session.self().machine;
+  header.host = session.self().hostName;
+  header.pid = session.self().pid;
+  std::string path = trace::expandPath(session.env.trace, fmt::format("{}", header.number));
+  auto recorder = trace::Recorder::create(std::move(path), std::move(header), session.control.clockOffset());
+  if (recorder.ok()) session.recorder = std::move(recorder).value();
+  else logWarn(Subsystem::kInit, "{}; this rank records no trace", recorder.error().message());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ProgressThread>> connect(SessionBase base, Deadline deadline) {
   auto session = std::make_unique<Session>(std::move(base));
   session->plan = BPS_TRY(JobPlan::make(session->control.roster()));
   session->cutter = std::make_unique<CallCutter>(session->control.roster(), session->plan);
+  startTrace(*session);
   BPS_TRY(setUpMachine(*session, deadline));
   if (session->cuda != nullptr) session->cuda->start(timeoutOf(session->env));
   return ProgressThread::start(std::move(session), deadline);

@@ -15,6 +15,23 @@ constexpr size_t kFramesPerPeriod = 64, kBytesPerPeriod = 1U << 20;
 constexpr milliseconds kMaxHeartbeatInterval(30000);  // middleboxes may drop connections that are idle for minutes
 constexpr uint32_t kMinTimeoutMs = 100;  // sends at most one heartbeat every 10 ms, however short the peer's timeout is
 
+// One sample may be late because a thread was not running. The best of the first few samples is good, except on a busy
+// machine, where more are taken until one is good or there are too many.
+struct ClockSamples {
+  int least, most;
+};
+constexpr ClockSamples kFirstClockSamples{16, 256}, kLaterClockSamples{4, 16};
+constexpr uint64_t kGoodClockUncertainty = 50000;  // nanoseconds
+
+// The messages that a Link handles itself, in every state.
+bool isOfLink(MessageType type) {
+  return type == MessageType::kHeartbeat || type == MessageType::kClockRequest || type == MessageType::kClockReply;
+}
+
+uint64_t steadyNanoseconds() {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(Deadline::Clock::now().time_since_epoch()).count());
+}
+
 }  // namespace
 
 Link::Link(Peer peer, std::string name, uint32_t timeoutMs)
@@ -48,7 +65,10 @@ Status Link::step(const PollSet& set) {
   BPS_TRY(checkSilence(now));
   if (now >= lastSent_ + heartbeatInterval_) {
     lastSent_ = now;
-    if (flushed()) socket_->queue(ownHeartbeat_);  // if the peer does not read, the output queue must not grow
+    if (flushed()) {  // if the peer does not read, the output queue must not grow
+      socket_->queue(ownHeartbeat_);
+      startClockSamples(kLaterClockSamples.least, kLaterClockSamples.most);
+    }
   }
   // Ignore write errors, because next() may still read the peer's last frames from a broken connection.
   [[maybe_unused]] const bool written = socket_->flush().ok();
@@ -86,13 +106,49 @@ Result<std::optional<Frame>> Link::next() {
       continue;
     }
     bytesInPeriod_ += frame->payload.size();
-    if (frame->header.type != MessageType::kHeartbeat) return frame;
-    Result<Heartbeat> heartbeat = decode<Heartbeat>(frame->payload);
-    if (!heartbeat.ok()) return protocolError(heartbeat.error());
-    peerHeartbeat_ = std::move(heartbeat).value();
-    ++peerHeartbeats_;
+    if (!isOfLink(frame->header.type)) return frame;
+    const Status handled = handleOwn(*frame);
+    if (!handled.ok()) return protocolError(handled);
   }
   return std::optional<Frame>();
+}
+
+Status Link::handleOwn(const Frame& frame) {
+  if (frame.header.type == MessageType::kClockRequest) {
+    const ClockRequest request = BPS_TRY(decode<ClockRequest>(frame.payload));
+    if (flushed()) socket_->queue(ClockReply{request.sentAt, steadyNanoseconds()});  // as for heartbeats
+    [[maybe_unused]] const bool written = socket_->flush().ok();
+  } else if (frame.header.type == MessageType::kClockReply) {
+    const ClockReply reply = BPS_TRY(decode<ClockReply>(frame.payload));
+    if (clock_.offset == nullptr) return {Code::kRemote, "an answer came to a request for the time that was not made"};
+    clock_.offset->add({reply.sentAt, reply.at, steadyNanoseconds()});
+    --clock_.least;
+    --clock_.most;
+    askForTime();
+  } else {
+    peerHeartbeat_ = BPS_TRY(decode<Heartbeat>(frame.payload));
+    ++peerHeartbeats_;
+  }
+  return {};
+}
+
+void Link::measureClock(std::shared_ptr<ClockOffset> clock) {
+  clock_.offset = std::move(clock);
+  startClockSamples(kFirstClockSamples.least, kFirstClockSamples.most);
+}
+
+void Link::startClockSamples(int least, int most) {
+  clock_.least = least;
+  clock_.most = most;
+  askForTime();
+}
+
+// Makes the next request, if another one is useful. Each answer leads to the next request.
+void Link::askForTime() {
+  if (clock_.offset == nullptr || clock_.most <= 0) return;
+  if (clock_.least <= 0 && clock_.offset->points().back().uncertainty <= kGoodClockUncertainty) return;
+  socket_->queue(ClockRequest{steadyNanoseconds()});
+  [[maybe_unused]] const bool written = socket_->flush().ok();
 }
 
 Status Link::ended(const Status& why) const {

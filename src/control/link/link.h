@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/clock_offset.h"
 #include "src/control/link/handshake.h"
 #include "src/control/link/poll_set.h"
 
@@ -38,6 +39,10 @@ class Link {
   const Heartbeat& heartbeat() const { return peerHeartbeat_; }
   uint64_t heartbeats() const { return peerHeartbeats_; }  // number of received heartbeats
 
+  // Measures the clock of the peer from now on: several times at once, and later with every heartbeat. Both sides
+  // answer requests of the other side at any time.
+  void measureClock(std::shared_ptr<ClockOffset> clock);
+
   void watch(PollSet& set) const;
   // Call step() once per iteration of the event loop. Then call next() until it returns no frame. A failure of step()
   // or next() names the peer and says what happened to this peer.
@@ -59,9 +64,16 @@ class Link {
   std::unique_ptr<ControlSocket> takeSocket() { return std::move(socket_); }
 
  private:
+  struct Clock {
+    std::shared_ptr<ClockOffset> offset;  // null if the clock of the peer is not measured
+    int least = 0, most = 0;              // the number of further samples
+  };
   Status ended(const Status& why) const;
   Status checkSilence(TimePoint now);
   bool throttled() const;
+  Status handleOwn(const Frame& frame);
+  void startClockSamples(int least, int most);
+  void askForTime();
 
   std::unique_ptr<ControlSocket> socket_;
   std::string name_;
@@ -74,7 +86,8 @@ class Link {
   bool peerSilent_ = false;    // the peer was silent for too long
   size_t framesInPeriod_ = 0;  // frames received in the current period
   size_t bytesInPeriod_ = 0;   // bytes received in the current period
-  TimePoint periodStart_;      // start of the current period
+  Clock clock_;
+  TimePoint periodStart_;  // start of the current period
 };
 
 }  // namespace bps

@@ -41,6 +41,10 @@ class StagedBuffers final : public ChunkBuffers {
   void submit(const Collective& call);
   // Returns whether a copy has ended, and fails if copies hang.
   Result<bool> step();
+  // True if step() has seen that all contributions of the call are copied out.
+  bool copiedOut(const Collective& call) const {
+    return call.staging->firstSegment + call.staging->chunksOf.size() <= copiedOut_;
+  }
   // True if contributions of calls that have begun are being copied out. If sums are missing, the copies may wait for
   // their memory, and so for other ranks.
   bool copying() const { return copiedOut_ < submitted_ && summed_ == copiedOut_; }
