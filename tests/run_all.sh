@@ -196,7 +196,7 @@ run_fuzzers() {
   fi
   built fuzzers || return
   local names=() name
-  for source in tests/fuzz/*.cc tests/fuzz/states/*.cc; do names+=("$(basename "$source" .cc)"); done
+  for source in tests/fuzz/*.cc tests/fuzz/files/*.cc tests/fuzz/states/*.cc; do names+=("$(basename "$source" .cc)"); done
   export -f fuzz
   printf '%s\n' "${names[@]}" | logs=$logs long=$long xargs -P 2 -I{} bash -c 'fuzz {}'
   for name in "${names[@]}"; do

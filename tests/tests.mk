@@ -3,12 +3,13 @@ TEST_LIBS := -lgtest -lgmock -lgtest_main
 
 # build/tests/unit and build/tests/inproc contain the product except its programs.
 UNDER_TEST := $(call objects,$(PLUGIN_PARTS) $(API_SRCS)) $(SERVER) $(CORE)
+TRACE_SRCS := $(filter-out %/main.cc,$(call sources,tools/bps_trace))
 UNIT       := $(BUILD)/tests/unit
 INPROC     := $(BUILD)/tests/inproc
 $(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
 $(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_topo/mixture.cc \
   tools/bps_doctor/survey.cc $(call sources,tools/bps_doctor/judge tools/bps_doctor/report) \
-  perf/delay_line/delay_queue.cc)
+  perf/delay_line/delay_queue.cc $(TRACE_SRCS))
 # The parts of the interposer that have unit tests.
 $(UNIT): $(call objects,src/interpose/deferred_calls.cc src/interpose/negotiation/capabilities.cc)
 $(INPROC): $(call objects,$(call sources,tests/inproc tests/support)) $(UNDER_TEST)
@@ -84,14 +85,15 @@ libraries: $(PLUGIN) $(FAULT_PLUGIN)
 compiler:
 	@echo $(CXX)
 
-# One libFuzzer program for each tests/fuzz/fuzz_NAME.cc (parsers) and tests/fuzz/states/fuzz_NAME.cc (state machines).
+# One libFuzzer program for each fuzz_NAME.cc in tests/fuzz and tests/fuzz/files (parsers) and in tests/fuzz/states (state
+# machines).
 # They contain the modules that have parsers, but not the kernels, which take long to instrument and parse nothing.
 FUZZ_TESTS := $(call sources,tests/fuzz)
 FUZZERS    := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(FUZZ_TESTS)))
 FUZZ_SRCS  := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc src/server/status/status_requests.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
-  src/comm/startup/probe_times.cc perf/workload/safetensors.cc
+  src/comm/startup/probe_times.cc perf/workload/safetensors.cc $(TRACE_SRCS)
 LIBFUZZED  := $(BUILD)/lib/libfuzzed.a
 # These are the parts of -fsanitize=fuzzer-no-link that work with the precompiled headers of the other objects.
 COVERAGE   := inline-8bit-counters$(comma)pc-table$(comma)indirect-calls$(comma)trace-cmp
@@ -101,7 +103,7 @@ endif
 $(LIBFUZZED): $(call objects,$(FUZZ_SRCS))
 	$(archive)
 fuzzers: $(FUZZERS)
-$(FUZZERS): $(BUILD)/fuzz/%: $$(call objects,$$(wildcard tests/fuzz/$$*.cc tests/fuzz/states/$$*.cc)) $(LIBFUZZED)
+$(FUZZERS): $(BUILD)/fuzz/%: $$(call objects,$$(wildcard tests/fuzz/$$*.cc tests/fuzz/files/$$*.cc tests/fuzz/states/$$*.cc)) $(LIBFUZZED)
 	$(link-program)
 $(FUZZERS): private LINK_WITH := -fsanitize=fuzzer $(CORE_LIBS)
 
