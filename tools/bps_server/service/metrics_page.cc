@@ -9,14 +9,6 @@ namespace {
 
 using Type = MetricsText::Type;
 
-// Adds one family with a sample for each job.
-template <class Value>
-void eachJob(MetricsText& text, const JobThreads::Counters& all, std::string_view name, Type type,
-             std::string_view help, const Value& value) {
-  text.family(name, type, help);
-  for (const JobCounters& job : all.jobs) text.sample({{"job", fmt::format("{:016x}", job.id)}}, value(job));
-}
-
 void addServer(const server::ControlServer& server, MetricsText& text) {
   const server::ServerCounters& counters = server.counters();
   text.single("bps_draining", Type::kGauge, "1 if the server takes no new jobs because it is about to end.",
@@ -64,7 +56,8 @@ void addTotals(const JobThreads::Counters& all, MetricsText& text) {
 
 void addJobs(const JobThreads::Counters& all, MetricsText& text) {
   const auto add = [&](std::string_view name, Type type, std::string_view help, uint64_t ServiceCounters::*member) {
-    eachJob(text, all, name, type, help, [member](const JobCounters& job) { return job.service.*member; });
+    text.family(name, type, help);
+    for (const JobCounters& job : all.jobs) text.sample({{"job", fmt::format("{:016x}", job.id)}}, job.service.*member);
   };
   add("bps_job_received_bytes_total", Type::kCounter, "Bytes of contributions received, by open job.",
       &ServiceCounters::bytesReceived);
