@@ -108,9 +108,9 @@ void ControlServer::admit(Peer hub) {
   if (!refusal.empty())
     return listener_.reject(std::move(hub.socket), Refusal{Refusal::Kind::kBusy, Code::kRemote, refusal});
   sessions_.push_back(std::make_unique<Session>(
-      std::move(hub), SessionArgs{runner_, events_, listener_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_),
-                                  draining_, static_cast<uint32_t>(kMaxJobs), status_, counters_,
-                                  !env_.trace.empty()}));
+      std::move(hub),
+      SessionArgs{runner_, events_, listener_, env_.bandwidth.value * kBytesPerGbit, timeoutMs(env_), draining_,
+                  static_cast<uint32_t>(kMaxJobs), status_, counters_, !env_.trace.empty()}));
 }
 
 // Rejects the oldest session whose job has not begun, so that idle sessions do not prevent new

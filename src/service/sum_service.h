@@ -60,7 +60,7 @@ struct ServiceSpec : Summation {
   std::vector<size_t> order;
   size_t depth = 0;
   size_t maxChunkBytes = 0;
-  bool measuresWaits = false;  // see waitTimes()
+  bool measuresWaits = false;       // see waitTimes()
   trace::ChunkRecorder recorder{};  // at this endpoint
 };
 
