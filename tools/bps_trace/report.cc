@@ -166,7 +166,7 @@ class Report {
     size_t failed = 0, ended = 0;
     for (const auto& [number, call] : history_.calls()) {
       ended += call.lastFinished() > 0 ? 1 : 0;
-      failed += std::any_of(call.ranks.begin(), call.ranks.end(), [](const auto& on) { return on.second.failed; });
+      if (std::any_of(call.ranks.begin(), call.ranks.end(), [](const auto& on) { return on.second.failed; })) ++failed;
     }
     text_ += fmt::format("{} ranks on {} machines, {} servers, {} calls in {}", set_.header().ranks, set_.machines(),
                          set_.servers(), ended, timeText(seconds(set_.end)));
