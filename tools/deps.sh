@@ -30,6 +30,7 @@ cmd:clang-tidy               clang-tidy       clang-tools-extra      clang-tools
 cmd:ip                       iproute2         iproute                iproute2
 header:infiniband/verbs.h    libibverbs-dev   rdma-core-devel        rdma-core-devel
 cmd:python3                  python3          python3                python3
+python:yaml                  python3-yaml     python3-pyyaml         python3-PyYAML
 cmd:spin                     spin             -                      -
 "
 
@@ -42,6 +43,7 @@ there() {
     lib:*) compgen -G "/usr/lib/*-linux-gnu/${1#lib:}" >/dev/null || compgen -G "/lib/*-linux-gnu/${1#lib:}" >/dev/null ||
       [ -e "/usr/lib64/${1#lib:}" ] ;;
     cmd:*) command -v "${1#cmd:}" >/dev/null ;;
+    python:*) python3 -c "import ${1#python:}" 2>/dev/null ;;
     header:*) [ -e "/usr/include/${1#header:}" ] || compgen -G "/usr/include/*-linux-gnu/${1#header:}" >/dev/null ;;
   esac
 }

@@ -9,6 +9,9 @@ version=$(awk '/define BPS_(MAJOR|MINOR|PATCH) /{ printf "%s%s", dot, $3; dot = 
 spec=$(sed -n 's/^Version: *//p' packaging/rpm/bps.spec)
 [ "$spec" = "$version" ] || wrong "packaging/rpm/bps.spec has version $spec, bps.h has $version"
 sed -n '/^%changelog/,$p' packaging/rpm/bps.spec | grep -q -- "- $version-" || wrong "packaging/rpm/bps.spec: no $version in %changelog"
+for line in "version: $version" "appVersion: $version"; do
+  grep -qx "$line" packaging/helm/bps-server/Chart.yaml || wrong "packaging/helm/bps-server/Chart.yaml lacks \"$line\", the version of bps.h"
+done
 for file in packaging/bps.pc packaging/cmake/*.cmake; do
   grep -q '@VERSION@\|@SONAME@' "$file" || wrong "$file does not take its version from bps.h"
 done
