@@ -16,6 +16,7 @@
 #include "src/control/hub_client.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/mailbox.h"
+#include "src/fabric/fabric_spec.h"
 
 namespace bps {
 namespace {
@@ -52,6 +53,15 @@ Status findServers(const Env& env, ServerPoolArgs& servers) {
   return {};
 }
 
+Status setFabric(const Env& env, JobSettings& settings) {
+  const std::optional<FabricSpec> fabric = BPS_TRY(parseFabric(env.fabric));
+  if (!fabric) return {};
+  settings.fabricN = static_cast<uint32_t>(fabric->shape.n());
+  settings.fabricK = static_cast<uint32_t>(fabric->shape.k());
+  settings.rails = 1;
+  return {};
+}
+
 HubArgs hubArgs(const Env& env, const JoinArgs& args, Join join, Deadline deadline) {
   HubArgs hub;
   hub.id = args.id;
@@ -65,7 +75,8 @@ HubArgs hubArgs(const Env& env, const JoinArgs& args, Join join, Deadline deadli
                   serverTimeoutMs(env) / 2};
   hub.servers.required = env.requireServers;
   hub.serverList = env.servers;
-  hub.startError = findServers(env, hub.servers);
+  hub.startError = setFabric(env, hub.settings);
+  if (hub.startError.ok()) hub.startError = findServers(env, hub.servers);
   return hub;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "src/base/format.h"
+#include "src/plan/constants.h"
 
 namespace bps {
 
@@ -83,11 +84,12 @@ double Bcube::time() const {
 }
 
 std::vector<BcubeBlock> cutForBcube(const Bcube& shape, size_t count, size_t elementBytes, const BcubeLimits& limits) {
-  const size_t quantum = std::max<size_t>(limits.quantumBytes / elementBytes, 1);
+  const size_t quantum = std::max<size_t>(limits.quantumBytes / elementBytes, 1), quantumBytes = quantum * elementBytes;
   const size_t quanta = (count + quantum - 1) / quantum;
-  const size_t parts = count * elementBytes <= limits.singleThreadBytes ? 1 : shape.k();
-  const size_t blockQuanta = std::max<size_t>(limits.blockBytes / (quantum * elementBytes), 1);
+  const size_t parts = count * elementBytes <= constants::kMinBcubeBlock ? 1 : shape.k();
   const size_t longest = (quanta + parts - 1) / parts;
+  const size_t wanted = std::max(longest * quantumBytes / constants::kBcubeBlocks, constants::kMinBcubeBlock);
+  const size_t blockQuanta = std::max<size_t>(std::min(wanted, limits.maxBlockBytes) / quantumBytes, 1);
   const size_t rounds = std::max<size_t>((longest + blockQuanta - 1) / blockQuanta, 1);
   std::vector<BcubeBlock> blocks;
   for (size_t round = 0; round < rounds; ++round)

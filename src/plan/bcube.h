@@ -75,14 +75,19 @@ struct BcubeBlock {
 };
 
 struct BcubeLimits {
-  size_t blockBytes = 256U << 10;   // upper bound for every block
-  size_t quantumBytes = 64;         // every block except the last is a multiple of it
-  size_t singleThreadBytes = 8192;  // a call of at most this size is one part, of thread 0
+  size_t maxBlockBytes = constants::kMaxBcubeBlock;  // upper bound for every block; at least a quantum
+  size_t quantumBytes = constants::kQuantumBytes;    // every block except the last is a multiple of it
 };
+
+// The blocks in flight: the 2 k stages of k threads, twice, so that no link waits for a block that is late.
+constexpr size_t bcubeWindow(size_t k) { return 4 * k * k; }
 
 // Cuts a call into blocks, in the order in which all machines submit them: the blocks of the threads take turns. A call
 // of zero elements has one empty block. Which thread carries an element follows from the size of the call and the
-// quantum, not from the size of the blocks, so that the order of the additions does not depend on blockBytes.
+// quantum, not from the size of the blocks, so that the order of the additions does not depend on maxBlockBytes.
+//
+// The links are idle while the last blocks finish, for about as long as a link needs for a block. So the part of a
+// thread is cut into about kBcubeBlocks blocks, unless they become smaller than kMinBcubeBlock.
 std::vector<BcubeBlock> cutForBcube(const Bcube& shape, size_t count, size_t elementBytes, const BcubeLimits& limits);
 
 }  // namespace bps

@@ -7,6 +7,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/comm/lanes/bcube/bcube_network.h"
 #include "src/comm/lanes/substitute_lane.h"
 #include "src/plan/send_order.h"
 
@@ -31,6 +32,10 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   std::unique_ptr<DataPlane> plane(new DataPlane(spec));
   if (plane->spec_.plugin == nullptr)
     plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
+  if (spec.plan.bcube) {
+    BPS_TRY(plane->connectOnBcube());
+    return plane;
+  }
   const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
   const int device = plane->nic_.device = planned.value_or(0);
@@ -82,6 +87,31 @@ Status DataPlane::connectMesh(net::Mesh& mesh, Deadline deadline) {
     std::this_thread::sleep_for(
         std::chrono::microseconds(200));  // a plugin has no descriptor to wait for while it connects
   }
+}
+
+Status DataPlane::connectOnBcube() {
+  const Roster& roster = spec_.control.roster();
+  const std::optional<FabricSpec> fabric = BPS_TRY(parseFabric(spec_.env.fabric));
+  if (!fabric || fabric->shape.text() != spec_.plan.bcube->text())
+    return failure(Code::kInvalidUsage, "{}: BPS_FABRIC is {}, but rank 0 has a {}",
+                   roster.rankName(spec_.control.rank()), fabric ? fabric->shape.text() : "unset",
+                   spec_.plan.bcube->text());
+  const FabricPlace place = BPS_TRY(findPlace(*fabric, interfaceAddresses(), spec_.env.socketIfname));
+  BcubeNetwork network = BPS_TRY(connectBcube({*spec_.plugin, spec_.control, place, spec_.deadline, spec_.cancelled}));
+  nic_.name = network.nics;
+  nic_.transport = fmt::format("{}, {}, {} {}", spec_.plugin->description(), network.nics, place.shape.text(),
+                               place.shape.addressText(place.address));
+  nic_.gpuObstacle = "BPS_FABRIC: all blocks pass through host memory";
+  BcubeSpec spec(Summation::of(roster, spec_.env.reduceThreads));
+  spec.shape = place.shape;
+  spec.address = place.address;
+  spec.machineAt = std::move(network.machineAt);
+  spec.maxBlockBytes = spec_.plan.limits.maxChunkBytes;
+  spec.window = bcubeWindow(place.shape.k());
+  spec.recorder = recorder(trace::kExchangePath);
+  lanes_.resize(roster.endpoints());
+  bcube_ = BPS_TRY(BcubePath::create(spec_.buffers, std::move(spec), std::move(network.neighbours)));
+  return {};
 }
 
 Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
@@ -208,6 +238,7 @@ Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recover
 }
 
 void DataPlane::submit(Collective& call) {
+  if (bcube_ != nullptr) return bcube_->submit(call);
   if (call.chunks.front().usesExchangePath()) {
     exchange_->submit(call);
     return;
@@ -226,6 +257,7 @@ uint64_t DataPlane::oldestRound() const {
 
 bool DataPlane::drained() const {
   return (service_ == nullptr || service_->drained()) && (exchange_ == nullptr || exchange_->idle()) &&
+         (bcube_ == nullptr || bcube_->idle()) &&
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
@@ -244,6 +276,10 @@ Result<bool> DataPlane::step() {
       failedEndpoint_ = endpoint;
     }
   };
+  if (bcube_ != nullptr) {
+    Result<bool> stepped = bcube_->step();
+    mergeOutcome(std::move(stepped), bcube_->failedMachine());
+  }
   if (service_ != nullptr) {
     Result<bool> served = service_->step();
     mergeOutcome(std::move(served), service_->failedMachine());
@@ -266,6 +302,7 @@ Result<bool> DataPlane::step() {
 // the lane that is furthest behind. The lane to this machine's own summation service reports no wait; the service
 // reports the peer for which it waits.
 std::optional<EndpointWait> DataPlane::checkWait() {
+  if (bcube_ != nullptr) return bcube_->checkWait();
   const std::optional<EndpointWait> exchange = exchange_ != nullptr ? exchange_->checkWait() : std::nullopt;
   std::optional<EndpointWait> served = service_ != nullptr ? service_->checkWait() : std::nullopt;
   if (served && served->endpoint == self_) served.reset();
@@ -285,6 +322,7 @@ std::optional<EndpointWait> DataPlane::checkWait() {
 void DataPlane::addPeerWaits(std::vector<PeerWait>& waits) const {
   if (service_ != nullptr) service_->addPeerWaits(waits);
   if (exchange_ != nullptr) exchange_->addPeerWaits(waits);
+  if (bcube_ != nullptr) bcube_->addPeerWaits(waits);
   for (const size_t endpoint : sendOrder_)
     lanes_[endpoint]->addPeerWaits(spec_.control.roster().endpointName(endpoint), waits);
 }
@@ -317,6 +355,7 @@ void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {
     if (lane != nullptr) lane->forEachComm(use);
   if (service_ != nullptr) service_->forEachComm(use);
   if (exchange_ != nullptr) exchange_->forEachComm(use);
+  if (bcube_ != nullptr) bcube_->forEachComm(use);
 }
 
 }  // namespace bps
