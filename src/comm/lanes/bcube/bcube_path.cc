@@ -233,6 +233,8 @@ void BcubePath::sum(Block& block, const Stage& stage) {
     const BcubeSlice& slice = from.in[0]->slice(block.inputs[inputIndex(stage.phase, stage.step, digit)].number);
     round_[digit] = {slice.call, slice.data, slice.bytes, summed};
   }
+  if (stage.step > 0)  // the scalars are already applied
+    for (Contribution& contribution : round_) contribution.call.hasScalar = false;
   const bool last = stage.step + 1 == k;
   uint8_t* target = last ? block.view.target + part.offset : block.partial + partialOffset(stage.step);
   if (part.bytes > 0) (last ? allRanks_ : someRanks_).run(round_, target);
