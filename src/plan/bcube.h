@@ -79,8 +79,13 @@ struct BcubeLimits {
   size_t quantumBytes = constants::kQuantumBytes;    // every block except the last is a multiple of it
 };
 
-// The blocks in flight: the 2 k stages of k threads, twice, so that no link waits for a block that is late.
+// The blocks in flight. k blocks keep all links busy if every slice arrives as soon as it can. There are three times as
+// many, because slices arrive late now and then, and more of them if they are small. The bytes in flight are limited,
+// because they wait in the queues of the switches, which drop packets if they are full.
 constexpr size_t bcubeWindow(size_t k) { return 4 * k * k; }
+constexpr bool fitsBcubeWindow(size_t k, size_t blocks, size_t bytes) {
+  return blocks < 3 * k || (blocks < bcubeWindow(k) && bytes < constants::kBcubeBytesInFlight);
+}
 
 // Cuts a call into blocks, in the order in which all machines submit them: the blocks of the threads take turns. A call
 // of zero elements has one empty block. Which thread carries an element follows from the size of the call and the

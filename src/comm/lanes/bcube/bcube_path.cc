@@ -94,6 +94,7 @@ Result<bool> BcubePath::move() {
 
 bool BcubePath::mayAdmit() const {
   if (waiting_.empty() || admitted_ == retired_ + spec_.window) return false;
+  if (!fitsBcubeWindow(spec_.shape.k(), admitted_ - retired_, bytesInFlight_)) return false;
   const auto& [call, index] = waiting_.front();
   return buffers_.ready(*call, index);
 }
@@ -111,6 +112,7 @@ void BcubePath::admit() {
   block.lastSent.assign(2 * neighbours_.size(), 0);
   if (spec_.recorder)
     spec_.recorder.add(trace::Stage::kChunkAdmitted, block.view.call.number, admitted_, block.view.bytes);
+  bytesInFlight_ += block.view.bytes;
   waiting_.pop_front();
   ++admitted_;
 }
@@ -253,6 +255,7 @@ bool BcubePath::retireNext() {
       if (neighbours_[i].out[p] != nullptr && neighbours_[i].out[p]->done() < block.lastSent[2 * i + p]) return false;
   if (spec_.recorder) spec_.recorder.add(trace::Stage::kRetired, block.view.call.number, retired_, block.view.bytes);
   ++retired_;
+  bytesInFlight_ -= block.view.bytes;
   buffers_.finished(*block.chunk.call, block.chunk.index);
   return true;
 }

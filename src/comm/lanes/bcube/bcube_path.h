@@ -153,6 +153,7 @@ class BcubePath {
   PageBuffer partials_;
   std::vector<Block> blocks_;
   uint64_t admitted_ = 0, retired_ = 0;
+  size_t bytesInFlight_ = 0;
   std::vector<Contribution> round_;  // by digit
   RoundSum someRanks_, allRanks_;
   WaitCheck waitCheck_;
