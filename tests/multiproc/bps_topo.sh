@@ -25,6 +25,11 @@ BPS_TOPO_FILE=$data/nvlink.xml BPS_STRATEGY=flat_ring BPS_TOPO_DUMP_FILE=$WORK/d
 json 'plan["strategy"] == "flat_ring"'
 "$topo" plan --topo "$WORK/dump.xml" | tail -n +2 | diff - <(tail -n +2 "$data/nvlink.plan") > "$WORK/diff" ||
   fail "the dump describes a different machine: $(cat "$WORK/diff")"
+"$topo" plan --fabric bcube:3,2 --link-gbps 10 --bytes 64M | diff -u "$data/bcube_3_2.fabric_plan" - > "$WORK/diff" ||
+  fail "unexpected plan of a fabric: $(cat "$WORK/diff")"
+"$topo" plan --json --fabric hypercube:3 --link-gbps 8 --bytes 1G > "$WORK/json" || fail "plan --json --fabric"
+json 'plan["machines"] == 8 and len(plan["steps"]) == 6 and abs(plan["seconds"] - 7 / 12 * 1.073741824) < 1e-9'
+json 'abs(plan["seconds_parameter_server"] / plan["seconds"] - 12 / 7) < 1e-9'
 "$topo" plan --workers 4 --servers 2 | grep -q '^speed-up over no server: 1.25 ' || fail "plan --workers"
 
 # Invalid variables are marked, and the exit status is 1.

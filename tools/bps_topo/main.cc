@@ -10,6 +10,7 @@
 #include "src/base/env.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "tools/bps_topo/fabric/fabric_report.h"
 #include "tools/bps_topo/machine_json.h"
 #include "tools/bps_topo/machine_report.h"
 #include "tools/bps_topo/network/listen.h"
@@ -25,6 +26,7 @@ struct Options {
   bool env = false;
   bool envMarkdown = false;
   SplitRequest split{.workers = 0, .servers = 0, .workerGbps = {100}, .serverGbps = {100}, .bytes = 0};
+  FabricRequest fabric;
   MachineReportRequest machine;
   std::string bytes = "1G";
   std::string svg, out, listen, peer;
@@ -54,6 +56,9 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--worker-gbps", options.split.workerGbps,
               "NIC rate of the workers in Gbit/s: one value, or one per worker (default 100)");
   line.option("--server-gbps", options.split.serverGbps, "NIC rate of the servers in Gbit/s; 0: absent (default 100)");
+  line.option("--fabric", options.fabric.shape,
+              "bcube:N,K or hypercube:K: plan an all-reduce on this network, and compare it with others");
+  line.option("--link-gbps", options.fabric.linkGbps, "rate of every link of the fabric in Gbit/s (default 10)");
   line.option("--svg", options.svg,
               "also draw the machine to this file, with the bytes that the plan sends over each link");
 }
@@ -65,6 +70,15 @@ Status checkShow(const CommandLine& line) {
 }
 
 Status checkPlan(const CommandLine& line, const Options& options) {
+  if (options.fabric.shape.empty()) {
+    BPS_TRY(line.refuse({"--link-gbps"}, "needs --fabric"));
+  } else {
+    if (!(options.fabric.linkGbps > 0))
+      return failure(Code::kInvalidArgument, "--link-gbps {:g}: must be more than 0", options.fabric.linkGbps);
+    return line.refuse(
+        {"--workers", "--servers", "--worker-gbps", "--server-gbps", "--topo", "--gpus", "--roots", "--svg"},
+        "and --fabric exclude each other");
+  }
   if (options.split.workers == 0)
     return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
                        "needs --workers: it applies to the split between machines");
@@ -99,9 +113,19 @@ Status runShow(Options& options) {
   return options.svg.empty() ? Status() : writeText(options.svg, showSvg(report));
 }
 
+Status planFabric(Options& options) {
+  auto bytes = parseBytes(options.bytes);
+  if (!bytes.ok()) return std::move(bytes).status().within("--bytes " + options.bytes);
+  options.fabric.bytes = std::move(bytes).value();
+  if (options.json) fmt::print("{}\n", BPS_TRY(fabricJson(options.fabric)).dump(2));
+  else fmt::print("{}", BPS_TRY(fabricText(options.fabric)));
+  return {};
+}
+
 // Prints the plan. With --workers, the text shows only the split between machines, and the JSON
 // and the picture contain the plan of the machine.
 Status runPlan(Options& options) {
+  if (!options.fabric.shape.empty()) return planFabric(options);
   nlohmann::ordered_json split = nlohmann::ordered_json::object();
   if (options.split.workers > 0) {
     auto bytes = parseBytes(options.bytes);
