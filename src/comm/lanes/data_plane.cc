@@ -110,7 +110,7 @@ Status DataPlane::connectOnBcube() {
   spec.window = bcubeWindow(place.shape.k());
   spec.recorder = recorder(trace::kExchangePath);
   lanes_.resize(roster.endpoints());
-  bcube_ = BPS_TRY(BcubePath::create(spec_.buffers, std::move(spec), std::move(network.neighbours)));
+  ownerless_.bcube = BPS_TRY(BcubePath::create(spec_.buffers, std::move(spec), std::move(network.neighbours)));
   return {};
 }
 
@@ -132,7 +132,8 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
     if (connections.pushOut) lanes_[peer] = BPS_TRY(createLane(peer, std::move(connections)));
   }
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
-  if (spec.usesExchangePath()) exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
+  if (spec.usesExchangePath())
+    ownerless_.exchange = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
   if (!plan.owners[self_]) return {};
   return createService(spec, std::move(service));
 }
@@ -238,14 +239,14 @@ Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recover
 }
 
 void DataPlane::submit(Collective& call) {
-  if (bcube_ != nullptr) return bcube_->submit(call);
+  if (ownerless_.bcube != nullptr) return ownerless_.bcube->submit(call);
   if (call.chunks.front().usesExchangePath()) {
-    exchange_->submit(call);
+    ownerless_.exchange->submit(call);
     return;
   }
   call.firstRound = rounds_;
   rounds_ += call.chunks.back().round + 1;
-  if (exchange_ != nullptr) exchange_->submittedToLanes(call.call, rounds_);
+  if (ownerless_.exchange != nullptr) ownerless_.exchange->submittedToLanes(call.call, rounds_);
   for (size_t i = 0; i < call.chunks.size(); ++i) lanes_[call.chunks[i].owner]->submit(call, i);
 }
 
@@ -256,8 +257,9 @@ uint64_t DataPlane::oldestRound() const {
 }
 
 bool DataPlane::drained() const {
-  return (service_ == nullptr || service_->drained()) && (exchange_ == nullptr || exchange_->idle()) &&
-         (bcube_ == nullptr || bcube_->idle()) &&
+  return (service_ == nullptr || service_->drained()) &&
+         (ownerless_.exchange == nullptr || ownerless_.exchange->idle()) &&
+         (ownerless_.bcube == nullptr || ownerless_.bcube->idle()) &&
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
@@ -276,18 +278,18 @@ Result<bool> DataPlane::step() {
       failedEndpoint_ = endpoint;
     }
   };
-  if (bcube_ != nullptr) {
-    Result<bool> stepped = bcube_->step();
-    mergeOutcome(std::move(stepped), bcube_->failedMachine());
+  if (ownerless_.bcube != nullptr) {
+    Result<bool> stepped = ownerless_.bcube->step();
+    mergeOutcome(std::move(stepped), ownerless_.bcube->failedMachine());
   }
   if (service_ != nullptr) {
     Result<bool> served = service_->step();
     mergeOutcome(std::move(served), service_->failedMachine());
   }
   const uint64_t oldest = oldestRound();
-  if (exchange_ != nullptr) {
-    Result<bool> exchanged = exchange_->step(oldest);
-    mergeOutcome(std::move(exchanged), exchange_->failedMachine());
+  if (ownerless_.exchange != nullptr) {
+    Result<bool> exchanged = ownerless_.exchange->step(oldest);
+    mergeOutcome(std::move(exchanged), ownerless_.exchange->failedMachine());
   }
   for (const size_t endpoint : sendOrder_)
     if (Lane& lane = *lanes_[endpoint]; !lane.idle()) {
@@ -302,8 +304,9 @@ Result<bool> DataPlane::step() {
 // the lane that is furthest behind. The lane to this machine's own summation service reports no wait; the service
 // reports the peer for which it waits.
 std::optional<EndpointWait> DataPlane::checkWait() {
-  if (bcube_ != nullptr) return bcube_->checkWait();
-  const std::optional<EndpointWait> exchange = exchange_ != nullptr ? exchange_->checkWait() : std::nullopt;
+  if (ownerless_.bcube != nullptr) return ownerless_.bcube->checkWait();
+  const std::optional<EndpointWait> exchange =
+      ownerless_.exchange != nullptr ? ownerless_.exchange->checkWait() : std::nullopt;
   std::optional<EndpointWait> served = service_ != nullptr ? service_->checkWait() : std::nullopt;
   if (served && served->endpoint == self_) served.reset();
   std::optional<EndpointWait> waits;
@@ -321,8 +324,8 @@ std::optional<EndpointWait> DataPlane::checkWait() {
 
 void DataPlane::addPeerWaits(std::vector<PeerWait>& waits) const {
   if (service_ != nullptr) service_->addPeerWaits(waits);
-  if (exchange_ != nullptr) exchange_->addPeerWaits(waits);
-  if (bcube_ != nullptr) bcube_->addPeerWaits(waits);
+  if (ownerless_.exchange != nullptr) ownerless_.exchange->addPeerWaits(waits);
+  if (ownerless_.bcube != nullptr) ownerless_.bcube->addPeerWaits(waits);
   for (const size_t endpoint : sendOrder_)
     lanes_[endpoint]->addPeerWaits(spec_.control.roster().endpointName(endpoint), waits);
 }
@@ -354,8 +357,8 @@ void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {
   for (auto& lane : lanes_)
     if (lane != nullptr) lane->forEachComm(use);
   if (service_ != nullptr) service_->forEachComm(use);
-  if (exchange_ != nullptr) exchange_->forEachComm(use);
-  if (bcube_ != nullptr) bcube_->forEachComm(use);
+  if (ownerless_.exchange != nullptr) ownerless_.exchange->forEachComm(use);
+  if (ownerless_.bcube != nullptr) ownerless_.bcube->forEachComm(use);
 }
 
 }  // namespace bps

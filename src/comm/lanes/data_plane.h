@@ -129,8 +129,11 @@ class DataPlane final : public GpuRegionRegistrar {
   size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
   std::unique_ptr<SumService> service_;
-  std::unique_ptr<ExchangePath> exchange_;    // null if no call takes the exchange path
-  std::unique_ptr<BcubePath> bcube_;          // if set, it carries all calls, and there are no lanes
+  struct Ownerless {                         // the paths of calls without owners
+    std::unique_ptr<ExchangePath> exchange;  // null if no call takes the exchange path
+    std::unique_ptr<BcubePath> bcube;        // if set, it carries all calls, and there are no lanes
+  };
+  Ownerless ownerless_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null if the endpoint is not an owner
   struct LaneChange {
     size_t endpoint = 0;

@@ -19,9 +19,9 @@ BcubePath::BcubePath(ChunkBuffers& buffers, BcubeSpec spec)
       spec_(std::move(spec)),
       neighbours_(spec_.shape.k() * spec_.shape.n()),
       blocks_(spec_.window),
-      round_(spec_.shape.n()),
-      someRanks_(spec_.ranks, RoundSum::Coverage::kSomeRanks, spec_.reduceThreads),
-      allRanks_(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads) {}
+      sums_{std::vector<Contribution>(spec_.shape.n()),
+            RoundSum(spec_.ranks, RoundSum::Coverage::kSomeRanks, spec_.reduceThreads),
+            RoundSum(spec_.ranks, RoundSum::Coverage::kAllRanks, spec_.reduceThreads)} {}
 
 Result<std::unique_ptr<BcubePath>> BcubePath::create(ChunkBuffers& buffers, BcubeSpec spec,
                                                      std::vector<std::vector<BcubeNeighbour>> neighbours) {
@@ -75,7 +75,7 @@ Result<bool> BcubePath::step() {
 Result<bool> BcubePath::move() {
   bool moved = false;
   for (; mayAdmit(); moved = true) admit();
-  const bool needed = retired_ < admitted_ || !waiting_.empty();
+  const bool needed = count_.retired < count_.admitted || !waiting_.empty();
   for (Neighbour& from : neighbours_)
     for (const Phase phase : {Phase::kAggregate, Phase::kDistribute}) {
       const auto p = static_cast<size_t>(phase);
@@ -84,7 +84,7 @@ Result<bool> BcubePath::move() {
       moved = from.in[p]->step() || moved;
       moved = BPS_TRY(take(from, phase)) || moved;
     }
-  for (uint64_t number = retired_; number < admitted_; ++number) moved = BPS_TRY(advance(number)) || moved;
+  for (uint64_t number = count_.retired; number < count_.admitted; ++number) moved = BPS_TRY(advance(number)) || moved;
   for (Neighbour& to : neighbours_)
     for (const auto& out : to.out)
       if (out != nullptr) moved = out->step() || moved;
@@ -93,14 +93,14 @@ Result<bool> BcubePath::move() {
 }
 
 bool BcubePath::mayAdmit() const {
-  if (waiting_.empty() || admitted_ == retired_ + spec_.window) return false;
-  if (!fitsBcubeWindow(spec_.shape.k(), admitted_ - retired_, bytesInFlight_)) return false;
+  if (waiting_.empty() || count_.admitted == count_.retired + spec_.window) return false;
+  if (!fitsBcubeWindow(spec_.shape.k(), count_.admitted - count_.retired, count_.bytesInFlight)) return false;
   const auto& [call, index] = waiting_.front();
   return buffers_.ready(*call, index);
 }
 
 void BcubePath::admit() {
-  Block& block = this->block(admitted_);
+  Block& block = this->block(count_.admitted);
   const auto& [call, index] = block.chunk = waiting_.front();
   block.view = buffers_.view(*call, index);
   block.thread = call->chunks[index].thread;
@@ -111,10 +111,10 @@ void BcubePath::admit() {
   block.inputs.assign(stages() * spec_.shape.n(), {});
   block.lastSent.assign(2 * neighbours_.size(), 0);
   if (spec_.recorder)
-    spec_.recorder.add(trace::Stage::kChunkAdmitted, block.view.call.number, admitted_, block.view.bytes);
-  bytesInFlight_ += block.view.bytes;
+    spec_.recorder.add(trace::Stage::kChunkAdmitted, block.view.call.number, count_.admitted, block.view.bytes);
+  count_.bytesInFlight += block.view.bytes;
   waiting_.pop_front();
-  ++admitted_;
+  ++count_.admitted;
 }
 
 BcubePath::Stage BcubePath::stageOf(const Block& block, size_t stage) const {
@@ -149,10 +149,10 @@ Result<bool> BcubePath::take(Neighbour& from, Phase phase) {
 }
 
 Result<bool> BcubePath::give(Neighbour& from, Phase phase, uint64_t number, const BcubeSlice& slice) {
-  if (slice.block < retired_ || slice.block >= retired_ + 2 * spec_.window)
+  if (slice.block < count_.retired || slice.block >= count_.retired + 2 * spec_.window)
     return failure(Code::kRemote, "{} sent a slice of block {}, expected {} to {}", spec_.nameOf(from.machine),
-                   slice.block, retired_, retired_ + 2 * spec_.window - 1);
-  if (slice.block >= admitted_) return false;
+                   slice.block, count_.retired, count_.retired + 2 * spec_.window - 1);
+  if (slice.block >= count_.admitted) return false;
   Block& block = this->block(slice.block);
   if (!slice.call.samePosition(block.view.call)) return false;
   const bool aggregates = phase == Phase::kAggregate;
@@ -229,17 +229,17 @@ void BcubePath::sum(Block& block, const Stage& stage) {
     const Neighbour& from = neighbour(stage.level, digit);
     const bool summed = stage.step > 0 || spec_.summed[from.machine];
     if (digit == own) {
-      round_[digit] = {block.view.call, partialSum(block, stage.step, part), part.bytes, summed};
+      sums_.round[digit] = {block.view.call, partialSum(block, stage.step, part), part.bytes, summed};
       continue;
     }
     const BcubeSlice& slice = from.in[0]->slice(block.inputs[inputIndex(stage.phase, stage.step, digit)].number);
-    round_[digit] = {slice.call, slice.data, slice.bytes, summed};
+    sums_.round[digit] = {slice.call, slice.data, slice.bytes, summed};
   }
   if (stage.step > 0)  // the scalars are already applied
-    for (Contribution& contribution : round_) contribution.call.hasScalar = false;
+    for (Contribution& contribution : sums_.round) contribution.call.hasScalar = false;
   const bool last = stage.step + 1 == k;
   uint8_t* target = last ? block.view.target + part.offset : block.partial + partialOffset(stage.step);
-  if (part.bytes > 0) (last ? allRanks_ : someRanks_).run(round_, target);
+  if (part.bytes > 0) (last ? sums_.allRanks : sums_.someRanks).run(sums_.round, target);
   for (size_t digit = 0; digit < n; ++digit)
     if (digit != own)
       neighbour(stage.level, digit).in[0]->release(block.inputs[inputIndex(stage.phase, stage.step, digit)].number);
@@ -247,15 +247,16 @@ void BcubePath::sum(Block& block, const Stage& stage) {
 
 // Retires the oldest block if it is complete and the neighbours' connections do not read its memory any more.
 bool BcubePath::retireNext() {
-  if (retired_ == admitted_) return false;
-  Block& block = this->block(retired_);
+  if (count_.retired == count_.admitted) return false;
+  Block& block = this->block(count_.retired);
   if (block.stage != stages()) return false;
   for (size_t i = 0; i < neighbours_.size(); ++i)
     for (size_t p = 0; p < 2; ++p)
       if (neighbours_[i].out[p] != nullptr && neighbours_[i].out[p]->done() < block.lastSent[2 * i + p]) return false;
-  if (spec_.recorder) spec_.recorder.add(trace::Stage::kRetired, block.view.call.number, retired_, block.view.bytes);
-  ++retired_;
-  bytesInFlight_ -= block.view.bytes;
+  if (spec_.recorder)
+    spec_.recorder.add(trace::Stage::kRetired, block.view.call.number, count_.retired, block.view.bytes);
+  ++count_.retired;
+  count_.bytesInFlight -= block.view.bytes;
   buffers_.finished(*block.chunk.call, block.chunk.index);
   return true;
 }
@@ -275,23 +276,23 @@ Status BcubePath::takeFailure() {
 }
 
 bool BcubePath::idle() const {
-  return waiting_.empty() && retired_ == admitted_ &&
+  return waiting_.empty() && count_.retired == count_.admitted &&
          std::all_of(neighbours_.begin(), neighbours_.end(), [](const Neighbour& peer) {
            return peer.out[0] == nullptr || (peer.out[0]->idle() && peer.out[1]->idle());
          });
 }
 
 std::optional<EndpointWait> BcubePath::checkWait() {
-  const bool waiting = retired_ < admitted_;
-  if (!waiting || waitCheck_.retired != retired_) {
-    waitCheck_.retired = retired_;
+  const bool waiting = count_.retired < count_.admitted;
+  if (!waiting || waitCheck_.retired != count_.retired) {
+    waitCheck_.retired = count_.retired;
     waitCheck_.since.reset();
   }
   if (!waiting) return {};
   const auto now = Deadline::Clock::now();
   if (!waitCheck_.since) waitCheck_.since = now;
   if (now - *waitCheck_.since < spec_.waitReportTime) return {};
-  const Block& oldest = block(retired_);
+  const Block& oldest = block(count_.retired);
   return EndpointWait{oldest.view.call.number, awaitedMachines(oldest).front()};
 }
 
@@ -313,12 +314,12 @@ std::vector<size_t> BcubePath::awaitedMachines(const Block& block) const {
 }
 
 void BcubePath::addPeerWaits(std::vector<PeerWait>& waits) const {
-  if (retired_ == admitted_) return;
-  const Block& oldest = block(retired_);
+  if (count_.retired == count_.admitted) return;
+  const Block& oldest = block(count_.retired);
   const bool sums = oldest.stage >= spec_.shape.k();
   for (const size_t machine : awaitedMachines(oldest))
-    waits.push_back(
-        {spec_.nameOf(machine), sums ? PeerWait::Data::kSum : PeerWait::Data::kContribution, admitted_ - retired_, 0});
+    waits.push_back({spec_.nameOf(machine), sums ? PeerWait::Data::kSum : PeerWait::Data::kContribution,
+                     count_.admitted - count_.retired, 0});
 }
 
 void BcubePath::forEachComm(const std::function<void(net::Comm&)>& use) {

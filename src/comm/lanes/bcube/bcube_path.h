@@ -112,6 +112,14 @@ class BcubePath {
   struct Range {
     size_t offset = 0, bytes = 0;
   };
+  struct Count {  // of blocks
+    uint64_t admitted = 0, retired = 0;
+    size_t bytesInFlight = 0;
+  };
+  struct Sums {
+    std::vector<Contribution> round;  // by digit
+    RoundSum someRanks, allRanks;
+  };
   struct WaitCheck {
     uint64_t retired = 0;
     std::optional<Deadline::Clock::time_point> since;
@@ -152,10 +160,8 @@ class BcubePath {
   std::deque<SubmittedChunk> waiting_;
   PageBuffer partials_;
   std::vector<Block> blocks_;
-  uint64_t admitted_ = 0, retired_ = 0;
-  size_t bytesInFlight_ = 0;
-  std::vector<Contribution> round_;  // by digit
-  RoundSum someRanks_, allRanks_;
+  Count count_;
+  Sums sums_;
   WaitCheck waitCheck_;
   Status failure_;  // a failure of move(), after which nothing moves
   std::optional<size_t> failedMachine_;
