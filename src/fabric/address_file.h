@@ -6,7 +6,7 @@
 
 #include "src/base/io/address.h"
 #include "src/base/status.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 
 namespace bps {
 

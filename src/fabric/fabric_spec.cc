@@ -25,6 +25,8 @@ Result<size_t> numberOf(const std::string& name, const std::string& value, size_
 
 }  // namespace
 
+std::string FabricSpec::shapeText() const { return fmt::format("bcube:n={},k={}", shape.n(), shape.k()); }
+
 Result<std::optional<FabricSpec>> parseFabric(const std::string& text) {
   if (text.empty()) return std::optional<FabricSpec>();
   const size_t colon = text.find(':');

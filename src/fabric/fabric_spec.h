@@ -8,7 +8,7 @@
 #include <string>
 
 #include "src/base/status.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 
 namespace bps {
 
@@ -17,6 +17,9 @@ struct FabricSpec {
   std::string addressFile;  // empty: the addresses follow from the interfaces (fabric_place.h)
   std::string address;      // digits of this machine; empty: found by its IP addresses
   uint16_t relayPort = 0;   // where machines relay the control connections of neighbours; 0: they do not
+
+  // "bcube:n=3,k=2", without the options that may differ between machines.
+  std::string shapeText() const;
 };
 
 // Returns nothing if the text is empty. An error names the text and the accepted form.

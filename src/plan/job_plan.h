@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 #include "src/plan/cutter.h"
 #include "src/plan/shares.h"
 #include "src/wire/roster.h"

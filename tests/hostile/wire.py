@@ -2,7 +2,7 @@
 import enum
 import struct
 
-VERSION = 16
+VERSION = 17
 ROSTER_VERSION = 7
 MAGIC = 0x00737062
 SERVER = 3  # the purpose of a hub's connection to a server

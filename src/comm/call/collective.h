@@ -7,7 +7,7 @@
 
 #include "src/comm/call/staged_call.h"
 #include "src/comm/call/stream_position.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
 
@@ -26,7 +26,7 @@ struct ChunkRef {
   size_t bytes = 0;
   uint32_t round = 0;   // of the call; round 0 has the first chunk of each owner
   bool onGpu = false;   // true for a staged chunk that bypasses host memory
-  uint32_t thread = 0;  // the thread of a BCube (plan/bcube.h) that carries the chunk
+  uint32_t thread = 0;  // the thread of a BCube (plan/bcube/bcube.h) that carries the chunk
 };
 
 struct Collective {

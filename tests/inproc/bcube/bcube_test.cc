@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "src/base/format.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 #include "tests/support/cluster.h"
 #include "tests/support/data.h"
 #include "tests/support/temp_path.h"

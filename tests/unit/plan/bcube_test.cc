@@ -1,4 +1,4 @@
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST(BcubeTest, TheScheduleOfThePaperAddsUpAndTakesTheTimeOfTheFormula) {
   }
 }
 
-// The cells of plan/bcube.h are the pieces of the simulation, in an order in which each transfer is contiguous.
+// The cells of plan/bcube/bcube.h are the pieces of the simulation, in an order in which each transfer is contiguous.
 TEST(BcubeTest, CellsAreThePiecesOfTheSimulation) {
   for (const Bcube& shape : shapes()) {
     const Simulation simulation(shape);

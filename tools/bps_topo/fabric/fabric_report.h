@@ -1,5 +1,5 @@
-// Makes the report of `bps-topo plan --fabric SHAPE`: the schedule of an all-reduce on a BCube (plan/bcube.h), its time
-// against that of other networks and algorithms, and the number of switches.
+// Makes the report of `bps-topo plan --fabric SHAPE`: the schedule of an all-reduce on a BCube (plan/bcube/bcube.h),
+// its time against that of other networks and algorithms, and the number of switches.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 
 namespace bps {
 

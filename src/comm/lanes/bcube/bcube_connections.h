@@ -1,7 +1,8 @@
 // BcubeSender and BcubeReceiver: the two ends of a one-way connection of a BcubePath with a neighbour. They belong to
 // the BcubePath and never block.
 //
-// A slice is what a machine sends to a neighbour in one step of one block (plan/bcube.h). It travels as two messages:
+// A slice is what a machine sends to a neighbour in one step of one block (plan/bcube/bcube.h). It travels as two
+// messages:
 //
 //   number of the block u64 | step u8 | data header with the call (wire/data_header.h)          little endian
 //   the payload

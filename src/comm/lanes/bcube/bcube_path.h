@@ -1,5 +1,5 @@
-// BcubePath: carries the calls of a communicator whose machines form a BCube. The schedule is that of plan/bcube.h.
-// Only the holder of the progress lock (progress_engine.h) uses a BcubePath.
+// BcubePath: carries the calls of a communicator whose machines form a BCube. The schedule is that of
+// plan/bcube/bcube.h. Only the holder of the progress lock (progress_engine.h) uses a BcubePath.
 //
 // A block of the schedule is a chunk of a call. All machines number their blocks alike, over all calls. With every
 // neighbour there is a connection each way for aggregation, and one each way for distribution.
@@ -36,7 +36,7 @@
 #include "src/comm/call/chunk_buffers.h"
 #include "src/comm/lanes/bcube/bcube_connections.h"
 #include "src/comm/lanes/lane_remains.h"
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 #include "src/service/peer_wait.h"
 #include "src/service/round.h"
 #include "src/service/summation.h"

@@ -1,4 +1,4 @@
-#include "src/plan/bcube.h"
+#include "src/plan/bcube/bcube.h"
 
 #include <algorithm>
 #include <charconv>
