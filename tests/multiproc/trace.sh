@@ -169,15 +169,21 @@ refuses "is empty: the process ended" "$WORK/t/trace.2"
 
 # One link of an emulated cluster has a third of the others' rate.
 CLUSTER="$HERE/../../perf/emulated_cluster"
-rm -f "$WORK"/t/*
-(unset BPS_SOCKET_IFNAME BPS_TIMEOUT BPS_KEY_FILE BPS_SERVERS
- "$CLUSTER" --build "$BUILD" -n 4 -k 1 -r 200M --unequal 1,1,0.33,1/1 -b 2M --iters 5 > "$WORK/out" 2> "$WORK/err")
-status=$?
-[ $status = 77 ] && { echo "(a slow link: skipped: $(tail -n 1 "$WORK/err"))"; exit 0; }
-[ $status = 0 ] || fail "a slow link: status $status: $(cat "$WORK/err")"
-report "a slow link"
-sed -n 3p "$WORK/report" | grep -qE "network: [0-9]+ % of it to and from rank 2, whose link is slower" ||
-  fail "a slow link: $(cat "$WORK/report")"
-says "a slow link" "the link of rank 2 as fast as the others: [2-3]\.[0-9]+ x"
+slow_link() {
+  rm -f "$WORK"/t/*
+  (unset BPS_SOCKET_IFNAME BPS_TIMEOUT BPS_KEY_FILE BPS_SERVERS
+   "$CLUSTER" --build "$BUILD" -n 4 -k 1 -r 200M --unequal 1,1,0.33,1/1 -b 2M --iters 5 > "$WORK/out" 2> "$WORK/err")
+}
+# On a machine that is busy with other work, the links may not be the limit. So there are three tries.
+for try in 1 2 3; do
+  slow_link
+  status=$?
+  [ $status = 77 ] && { echo "(a slow link: skipped: $(tail -n 1 "$WORK/err"))"; exit 0; }
+  [ $status = 0 ] || fail "a slow link: status $status: $(cat "$WORK/err")"
+  report "a slow link"
+  sed -n 3p "$WORK/report" | grep -qE "network: [0-9]+ % of it to and from rank 2, whose link is slower" &&
+    grep -qE "the link of rank 2 as fast as the others: [2-3]\.[0-9]+ x" "$WORK/report" && break
+  [ $try = 3 ] && fail "a slow link: $(cat "$WORK/report")"
+done
 [ -z "${KEEP:-}" ] || cp "$WORK/report" "$WORK"/t/* "$KEEP"
 exit 0
