@@ -1,11 +1,18 @@
 """An emulated BCube(n, k): every host has k NICs, and a switch of level i joins the hosts that differ in digit i."""
+import contextlib
+import errno
 import os
+import select
+import socket
 
-from cluster.network import MTU, Network, mac
-from cluster.namespace import command
+from cluster.namespace import command, in_namespace
+from cluster.network import MTU, Network, mac, read
+from cluster.processes import Failure
 
 RELAY_PORT = 7610
 CONTROL = "ctl0"  # the interface of the control network
+QUIET_SECONDS = 0.2  # without another datagram; then none is on its way any more
+NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH)
 
 
 class BcubeNetwork(Network):
@@ -46,6 +53,10 @@ class BcubeNetwork(Network):
     def switch_name(self, index, level):
         return f"br{level}-{self.switch(index, level)}"
 
+    def up(self):
+        super().up()
+        self.check_reach()
+
     def build(self):
         command("ip", "netns", "add", self.bridge)
         self.disable_noise(self.bridge)
@@ -74,22 +85,75 @@ class BcubeNetwork(Network):
         self.ip(self.bridge, [f"link add {port} mtu {MTU} type veth peer name {device} mtu {MTU} address "
                               f"{mac(index, link)} netns {host}",
                               f"link set {port} master {self.switch_name(index, link)} up"])
-        neighbours = [f"neigh add {self.address(other, link)} lladdr {mac(other, link)} dev {device} nud permanent"
-                      for other in self.neighbours(index, link)]
-        self.ip(host, [f"link set {device} up", f"addr add {self.address(index, link)}/24 dev {device}"] + neighbours)
+        self.ip(host, [f"addr add {self.address(index, link)}/24 dev {device}"])
+        self.attach(index, link)
         self.shape(host, device, rate)
         self.shape(self.bridge, port, rate)
+
+    def attach(self, index, link):
+        """Sets the NIC up, at first or after it was down. With permanent entries, no message waits for ARP."""
+        device = f"eth{link}"
+        neighbours = [f"neigh replace {self.address(other, link)} lladdr {mac(other, link)} dev {device} nud permanent"
+                      for other in self.neighbours(index, link)]
+        self.ip(self.host(index), [f"link set {device} up"] + neighbours)
 
     def add_control(self, index):
         self.ip(self.bridge, [f"link add c{index} type veth peer name {CONTROL} netns {self.host(index)}",
                               f"link set c{index} master br0 up"])
-        self.ip(self.host(index), [f"link set {CONTROL} up", f"addr add {self.control_address(index)}/16 dev {CONTROL}"])
+        self.ip(self.host(index), [f"link set {CONTROL} up",
+                                   f"addr add {self.control_address(index)}/16 dev {CONTROL}"])
 
     def write_addresses(self):
         with open(self.addresses, "w", encoding="utf-8") as file:
             for index in range(len(self.links)):
                 ips = " ".join(self.address(index, level) for level in range(self.k))
                 file.write(f"{self.digits(index)} {ips}\n")
+
+    def check_reach(self):
+        """Raises a Failure unless datagrams reach all neighbours and nobody else, with or without routes."""
+        hosts = range(len(self.links))
+        with contextlib.ExitStack() as sockets:
+            own = {}
+            for host in hosts:
+                with in_namespace(self.host(host)):
+                    if read("/proc/sys/net/ipv4/ip_forward") != "0":
+                        raise Failure(f"machine {self.digits(host)} forwards packets")
+                    for level in range(self.k):
+                        receiver = sockets.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                        receiver.bind((self.address(host, level), 0))
+                        own[host, level] = receiver
+            for host in hosts:
+                with in_namespace(self.host(host)):
+                    self.send_to_all(host, {end: each.getsockname() for end, each in own.items()})
+            got = self.receive_all(own)
+        expected = {(host, (other, level)) for host in hosts for other, level in self.others(host)}
+        for host, (other, level) in sorted(got ^ expected):
+            what = "does not reach" if (host, (other, level)) in expected else "reaches"
+            raise Failure(f"machine {self.digits(host)} {what} the NIC of machine {self.digits(other)}, level {level}")
+
+    def send_to_all(self, host, addresses):
+        """Sends a datagram to each NIC of each other machine by the routes, and one through each NIC without routes."""
+        neighbours = {other for other, _ in self.others(host)}
+        for (other, level), address in addresses.items():
+            devices = [None] + [f"eth{way}" for way in range(self.k)] * (other not in neighbours)
+            for device in devices if other != host else []:
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                    if device:
+                        sender.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+                    try:
+                        sender.sendto(b"%d" % host, address)
+                    except OSError as error:
+                        if error.errno not in NO_ROUTE:
+                            raise
+
+    def receive_all(self, sockets):
+        """The pairs of a sender and of the NIC that received its datagram."""
+        ends = {each.fileno(): end for end, each in sockets.items()}
+        got = set()
+        while ready := select.select(list(sockets.values()), [], [], QUIET_SECONDS)[0]:
+            for each in ready:
+                got.add((int(each.recv(16)), ends[each.fileno()]))
+        return got
 
     def root(self):
         return self.control_address(0) if self.with_control_network else self.address(0)
@@ -113,3 +177,17 @@ class BcubePlan:
         self.seconds = self.seconds_without = each / rate
         self.traffic = [each] * (machines * shape[1])
         self.shares = {"workers": [1 / machines] * machines, "servers": []}
+
+
+def report_links(note, network, row, plan):
+    """Prints how the payload of the links differs from the plan and from each other."""
+    links = [(each[way]["payload"] / row["traffic_calls"],
+              f"machine {network.digits(index // network.k)}, level {index % network.k}, {verb}")
+             for index, each in enumerate(row["nics"]) for way, verb in (("tx", "sent"), ("rx", "received"))]
+    mean = sum(value for value, _ in links) / len(links)
+    value, name = max(links, key=lambda link: abs(link[0] - mean))
+    planned = plan.traffic[0]
+    row["link_bytes"] = {"planned": planned, "mean": mean, "greatest_deviation_percent": 100 * (value - mean) / mean}
+    note(f"each link and direction, bytes of a call: planned {planned:.0f}, carried {mean:.0f} on average, of which "
+         f"{100 * (mean - planned) / mean:.2f} % headers and control; furthest from the average: {name} {value:.0f} "
+         f"({100 * (value - mean) / mean:+.3f} %)")
