@@ -19,6 +19,7 @@ class Connecting {
     BPS_TRY(exchangeAddresses());
     BPS_TRY(listen());
     BPS_TRY(exchangeHandles());
+    connected_ = threeQuartersOf(args_.deadline);
     while (!BPS_TRY(step())) {
       if (args_.cancelled()) return Status(Code::kInvalidUsage, "aborted while connecting");
       std::this_thread::sleep_for(
@@ -28,6 +29,11 @@ class Connecting {
   }
 
  private:
+  // A machine that cannot reach a neighbour reports it before the others give up their waits for this machine.
+  static Deadline threeQuartersOf(Deadline deadline) {
+    const auto left = deadline.at() - Deadline::Clock::now();
+    return Deadline::in(left - left / 4).earlier(deadline);
+  }
   const Roster& roster() const { return args_.control.roster(); }
   size_t self() const { return roster().ranks[args_.control.rank()].machine; }
   std::string nameOf(size_t machine) const { return roster().endpointName(machine); }
@@ -97,7 +103,7 @@ class Connecting {
       Result<Progress> progress = meshes_[level].step();
       if (!progress.ok()) return cannotConnect(level, progress.error().message());
       const bool done = std::move(progress).value() == Progress::kDone;
-      if (!done && args_.deadline.passed()) return cannotConnect(level, "no answer in time");
+      if (!done && connected_.passed()) return cannotConnect(level, "no answer in time");
       connected = connected && done;
     }
     return connected;
@@ -131,6 +137,7 @@ class Connecting {
   const Bcube& shape_;
   std::vector<net::Mesh> meshes_;  // by level
   BcubeNetwork network_;
+  Deadline connected_ = Deadline::never();
 };
 
 }  // namespace
