@@ -80,6 +80,7 @@ struct Env {  // the initial values of the members are the defaults
   std::string debugSubsys;
   std::string debugFile;
   std::string logFormat = "text";
+  std::string metrics;
   std::string dumpSignal = "USR1";
 
   // The values that came from an NCCL variable: the BPS_ name, and the name of the NCCL variable.

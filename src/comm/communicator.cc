@@ -86,6 +86,7 @@ Status Communicator::start() {
   const Deadline deadline = timeoutDeadline();
   BPS_TRY(control_->join(deadline));
   state_.joined.store(true, std::memory_order_release);
+  state_.metrics = RankMetrics::enter(env_, roster(), rank(), [this] { return failure_.get(); });
   Status started = connect(deadline);
   if (started.ok()) started = tune(deadline);
   if (started.ok()) {
@@ -100,8 +101,10 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ = BPS_TRY(
-      bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority}, deadline));
+  progressThread_ =
+      BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
+                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr},
+                           deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }
@@ -127,6 +130,7 @@ Status Communicator::tune(Deadline deadline) {
   nextCall_ = 0;
   control_->reportCallsStarted(0);
   if (session.traffic() != nullptr) session.traffic()->clear();
+  state_.counters = session.counters;
   return {};
 }
 
@@ -221,8 +225,10 @@ Status Communicator::submit(std::unique_ptr<Collective> collective, std::optiona
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
   const std::shared_ptr<StreamPosition> position = collective->position;
+  countBegin(*collective, state_.counters);
   if (progressThread_->engine()->submit(collective, start)) return {};
   Status ended = failureOrAborted();
+  if (collective != nullptr) countEnd(*collective, false);
   position->complete(ended);
   return recordLostCall(std::move(ended));
 }

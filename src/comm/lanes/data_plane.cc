@@ -32,6 +32,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   if (plane->spec_.plugin == nullptr)
     plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
   const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
+  if (spec.counters != nullptr) plugin->countInto(spec.counters);
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
   const int device = plane->nic_.device = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
@@ -121,6 +122,7 @@ Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumServic
   service.order = answerOrder(spec.plan.weights, self_, roster.machines.size());
   service.depth = spec.plan.depth;
   service.maxChunkBytes = spec.plan.limits.maxChunkBytes;
+  service.measuresWaits = spec.counters != nullptr;
   service_ = BPS_TRY(SumService::create(std::move(service), std::move(lanes)));
   lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_);
   return {};
