@@ -122,11 +122,14 @@ Status Dialer::start() {
 
 Result<Progress> Dialer::askRelay(const PollSet& set) {
   Result<Progress> progress = relayConnector_->step(set);
-  if (progress.ok() && std::move(progress).value() == Progress::kPending) return Progress::kPending;
-  // What a relay says tells more than that another relay does not answer.
-  const std::string refusal = progress.ok() ? relayConnector_->refusalText() : progress.error().message();
+  const bool answered = progress.ok();
+  std::string refusal;
+  if (!answered) refusal = progress.error().message();
+  else if (std::move(progress).value() == Progress::kPending) return Progress::kPending;
+  else refusal = relayConnector_->refusalText();
   if (!refusal.empty()) {
-    retry(Status(Code::kRemote, progress.ok() || reasons_[1].empty() ? refusal : reasons_[1]));
+    // What a relay says tells more than that another relay does not answer.
+    retry(Status(Code::kRemote, answered || reasons_[1].empty() ? refusal : reasons_[1]));
     return Progress::kPending;
   }
   way_ = {*relay(), relayConnector_->reply().hops};
