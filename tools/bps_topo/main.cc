@@ -177,7 +177,7 @@ void declareFabric(CommandLine& line, Options& options) {
 
 // Prints what answers, and the proposal if the network is a BCube.
 Status runFabric(const Options& options) {
-  constexpr std::chrono::seconds kLongest(12);
+  constexpr std::chrono::seconds kLongest(60);
   const Env env = BPS_TRY(processEnv());
   const std::vector<Interface> interfaces = BPS_TRY(chooseInterfaces(options.interfaces, env.socketIfname));
   BPS_TRY(checkInterfaces(interfaces));

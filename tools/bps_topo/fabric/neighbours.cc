@@ -1,80 +1,30 @@
 #include "tools/bps_topo/fabric/neighbours.h"
 
 #include <linux/neighbour.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <map>
-#include <optional>
 #include <thread>
 
 #include "src/base/format.h"
 #include "src/base/io/fd.h"
+#include "src/base/io/socket.h"
+#include "tools/bps_topo/fabric/neighbour_table.h"
 
 namespace bps {
 namespace {
 
+using Clock = Deadline::Clock;
+
 constexpr uint16_t kDiscardPort = 9;
 constexpr std::chrono::milliseconds kPause(100);
-constexpr timeval kTableTimeout{2, 0};
-constexpr uint16_t kAnswers = NUD_REACHABLE | NUD_STALE | NUD_PERMANENT;
-constexpr uint16_t kUndecided = NUD_INCOMPLETE | NUD_DELAY | NUD_PROBE;
-
-// The kernel's table of neighbours of an interface: states (NUD_*) by IPv4 address in network order.
-using States = std::map<std::array<uint8_t, 4>, uint16_t>;
-
-std::array<uint8_t, 4> bytesOf(const Address& address) {
-  std::array<uint8_t, 4> bytes{};
-  std::ranges::copy(address.ip().first(bytes.size()), bytes.begin());
-  return bytes;
-}
-
-// Adds the entry of a message of the kernel to `states`, if the entry is of this interface.
-void addEntry(const nlmsghdr* header, unsigned interface, States& states) {
-  const auto* entry = static_cast<const ndmsg*>(NLMSG_DATA(header));
-  if (entry->ndm_family != AF_INET || static_cast<unsigned>(entry->ndm_ifindex) != interface) return;
-  auto left = static_cast<int>(header->nlmsg_len - NLMSG_LENGTH(sizeof(ndmsg)));
-  const auto* at = reinterpret_cast<const rtattr*>(reinterpret_cast<const char*>(entry) + NLMSG_ALIGN(sizeof(ndmsg)));
-  for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
-    std::array<uint8_t, 4> ip{};
-    if (at->rta_type != NDA_DST || RTA_PAYLOAD(at) != ip.size()) continue;
-    std::memcpy(ip.data(), RTA_DATA(at), ip.size());
-    states[ip] = entry->ndm_state;
-  }
-}
-
-Result<States> readTable(unsigned interface) {
-  const UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  if (!fd) return systemFailure("the kernel's table of neighbours", errno);
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kTableTimeout, sizeof(kTableTimeout));
-  struct {
-    nlmsghdr header;
-    ndmsg entry;
-  } request{};
-  request.header = {sizeof(request), RTM_GETNEIGH, NLM_F_REQUEST | NLM_F_DUMP, 1, 0};
-  request.entry.ndm_family = AF_INET;
-  if (::send(fd.get(), &request, sizeof(request), 0) < 0)
-    return systemFailure("the kernel's table of neighbours", errno);
-  States states;
-  alignas(nlmsghdr) std::array<char, 1 << 16> buffer;
-  while (true) {
-    const ssize_t received = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
-    if (received < 0) return systemFailure("the kernel's table of neighbours", errno);
-    auto left = static_cast<size_t>(received);
-    const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data());
-    for (; NLMSG_OK(header, left); header = NLMSG_NEXT(header, left)) {
-      if (header->nlmsg_type == NLMSG_DONE) return states;
-      if (header->nlmsg_type == NLMSG_ERROR)
-        return failure(Code::kSystem, "the kernel's table of neighbours cannot be read");
-      if (header->nlmsg_type == RTM_NEWNEIGH) addEntry(header, interface, states);
-    }
-  }
-}
+constexpr std::chrono::seconds kBetweenProbes(1);
+// For entries that an administrator has made permanent, so that the kernel does not ask.
+constexpr std::chrono::seconds kConnectTime(3);
 
 // Sends an empty datagram to each candidate, from the address of the interface.
 Status probe(const Interface& own, const std::vector<Address>& addresses) {
@@ -84,8 +34,7 @@ Status probe(const Interface& own, const std::vector<Address>& addresses) {
   from.setPort(0);
   if (::bind(fd.get(), from.data(), from.length()) != 0)
     return systemFailure(fmt::format("{}: {}", own.name, own.address.host()), errno);
-  for (Address to : addresses) {
-    to.setPort(kDiscardPort);
+  for (const Address& to : addresses) {
     const bool sent = ::sendto(fd.get(), nullptr, 0, MSG_NOSIGNAL, to.data(), to.length()) >= 0;
     // If the queue is full, the kernel resolves the address nevertheless. An unreachable host is one that is known to
     // be silent.
@@ -94,6 +43,78 @@ Status probe(const Interface& own, const std::vector<Address>& addresses) {
   }
   return {};
 }
+
+// True if the other machine has accepted or refused the connection.
+bool replied(int fd) {
+  pollfd one{fd, POLLOUT, 0};
+  if (::poll(&one, 1, 0) != 1) return false;
+  int error = 0;
+  socklen_t length = sizeof(error);
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 || error == ECONNREFUSED;
+}
+
+// The candidates of one interface, and what is known of them.
+class Question {
+ public:
+  explicit Question(const Interface& own) : own_(own), start_(Clock::now()) {
+    for (const Address& each : candidates(own)) candidates_.push_back({each, {}, false});
+  }
+
+  // Makes the kernel resolve the addresses that have not answered.
+  Status probe() const {
+    std::vector<Address> silent;
+    for (const Candidate& each : candidates_)
+      if (!each.answers) silent.push_back(each.ip);
+    return bps::probe(own_, silent);
+  }
+
+  // Reads the table. Returns whether a candidate is undecided.
+  Result<bool> look() {
+    const auto table = BPS_TRY(readNeighbourTable(::if_nametoindex(own_.name.c_str())));
+    bool undecided = false;
+    for (Candidate& each : candidates_) {
+      const auto entry = table.find(ipv4Bytes(each.ip));
+      if (!each.answers && entry != table.end()) undecided = judge(each, entry->second) || undecided;
+    }
+    return undecided;
+  }
+
+  std::vector<Address> answers() const {
+    std::vector<Address> found;
+    for (const Candidate& each : candidates_)
+      if (each.answers) found.push_back(each.ip);
+    return found;
+  }
+
+ private:
+  struct Candidate {
+    Address ip;
+    UniqueFd connection;
+    bool answers = false;
+  };
+
+  // Returns whether the candidate is undecided.
+  bool judge(Candidate& candidate, const NeighbourEntry& entry) const {
+    constexpr uint16_t kKnown = NUD_REACHABLE | NUD_STALE, kAsked = NUD_INCOMPLETE | NUD_DELAY | NUD_PROBE;
+    const Clock::duration elapsed = Clock::now() - start_;
+    candidate.answers = (entry.state & kKnown) != 0 && entry.sinceAnswer < elapsed;
+    if (candidate.answers || (entry.state & (kKnown | kAsked | NUD_PERMANENT)) == 0) return false;
+    if ((entry.state & NUD_INCOMPLETE) != 0) return true;
+    if (!candidate.connection) {
+      Address from = own_.address;
+      from.setPort(0);
+      if (auto connection = startConnect(candidate.ip, &from); connection.ok())
+        candidate.connection = std::move(connection).value();
+    }
+    candidate.answers = candidate.connection && replied(candidate.connection.get());
+    return !candidate.answers && ((entry.state & NUD_PERMANENT) == 0 || elapsed < kConnectTime);
+  }
+
+  Interface own_;
+  Clock::time_point start_;
+  std::vector<Candidate> candidates_;
+};
 
 std::string namesOf(const std::vector<Interface>& interfaces) {
   std::string names;
@@ -122,15 +143,15 @@ std::vector<std::string> listedNames(std::string filter, const std::vector<Inter
 std::vector<Address> candidates(const Interface& own) {
   constexpr unsigned kBits = 32, kLastBits = 8, kLeastHostBits = 2;
   const unsigned hostBits = kBits - std::min(own.prefixBits, kBits), free = std::min(hostBits, kLastBits);
-  const std::array<uint8_t, 4> bytes = bytesOf(own.address);
+  const Ipv4Bytes bytes = ipv4Bytes(own.address);
   const unsigned first = bytes.back() >> free << free, count = 1U << free;
   // The first and the last address of a network with more than two are not those of a machine.
   const bool hasBroadcast = hostBits >= kLeastHostBits;
   std::vector<Address> found;
   for (unsigned i = hasBroadcast ? 1 : 0; i < (hasBroadcast ? count - 1 : count); ++i) {
-    std::array<uint8_t, 4> other = bytes;
+    Ipv4Bytes other = bytes;
     other.back() = static_cast<uint8_t>(first + i);
-    if (other != bytes) found.push_back(Address::of(other, 0));
+    if (other != bytes) found.push_back(Address::of(other, kDiscardPort));
   }
   return found;
 }
@@ -156,25 +177,21 @@ Result<std::vector<Interface>> chooseInterfaces(std::vector<std::string> names, 
 }
 
 Result<std::vector<std::vector<Address>>> askNeighbours(const std::vector<Interface>& interfaces, Deadline deadline) {
-  for (const Interface& each : interfaces) BPS_TRY(probe(each, candidates(each)));
-  std::vector<std::vector<Address>> answers(interfaces.size());
-  bool decided = false;
-  while (!decided) {
-    decided = deadline.passed();
-    std::this_thread::sleep_for(kPause);
-    bool undecided = false;
-    for (size_t i = 0; i < interfaces.size(); ++i) {
-      const States states = BPS_TRY(readTable(::if_nametoindex(interfaces[i].name.c_str())));
-      answers[i].clear();
-      for (const Address& each : candidates(interfaces[i])) {
-        const auto state = states.find(bytesOf(each));
-        if (state == states.end()) continue;
-        if ((state->second & kAnswers) != 0) answers[i].push_back(each);
-        undecided = undecided || (state->second & kUndecided) != 0;
-      }
+  std::vector<Question> questions;
+  questions.reserve(interfaces.size());
+  for (const Interface& each : interfaces) questions.emplace_back(each);
+  for (bool undecided = true; undecided && !deadline.passed();) {
+    undecided = false;
+    for (Question& each : questions) BPS_TRY(each.probe());
+    for (const Clock::time_point next = Clock::now() + kBetweenProbes; Clock::now() < next;) {
+      std::this_thread::sleep_for(kPause);
+      undecided = false;
+      for (Question& each : questions) undecided = BPS_TRY(each.look()) || undecided;
+      if (!undecided) break;
     }
-    decided = decided || !undecided;
   }
+  std::vector<std::vector<Address>> answers;
+  for (const Question& each : questions) answers.push_back(each.answers());
   return answers;
 }
 

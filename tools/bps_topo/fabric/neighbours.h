@@ -1,7 +1,7 @@
-// Asks which machines are in the networks of this machine's interfaces. The functions need no privilege: a UDP datagram
+// Asks which machines are in the networks of this machine's interfaces. No function needs a privilege: a UDP datagram
 // makes the kernel resolve an address by ARP, and the kernel's table of neighbours then tells whether a machine has
-// answered. So a firewall of the other machine does not matter. An entry that an administrator has made permanent counts
-// as an answer.
+// answered, even if that machine has a firewall. If the kernel has known a machine before, its entry may outlive a cut
+// cable by a minute. Then a TCP connection that the machine accepts or refuses is an answer too.
 #pragma once
 #include <string>
 #include <vector>
@@ -20,9 +20,9 @@ std::vector<Address> candidates(const Interface& own);
 // up, or has no IPv4 address.
 Result<std::vector<Interface>> chooseInterfaces(std::vector<std::string> names, const std::string& filter);
 
-// For each interface, the candidates that answer. Takes 3 to 9 seconds, because the kernel asks three times before it
-// gives up, and asks again if it has known a machine for long. Addresses that are undecided at the deadline do not
-// answer.
+// For each interface, the candidates that answer now. Takes 3 seconds, in which the kernel asks three times, and longer
+// only if a machine that has answered in the last minute does not answer any more, or has a firewall. Addresses that
+// are undecided at the deadline do not answer.
 Result<std::vector<std::vector<Address>>> askNeighbours(const std::vector<Interface>& interfaces, Deadline deadline);
 
 }  // namespace bps
