@@ -235,7 +235,8 @@ int main(int argc, char** argv) {
       return {};
     });
   if (!status.ok()) return line.printUsageError(status.message());
-  const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given() || fabric.given();
+  const bool asked =
+      options.env || options.envMarkdown || show.given() || plan.given() || probe.given() || fabric.given();
   if (asked && std::fflush(stdout) != 0) return line.printUsageError("standard output cannot be written");
   return asked ? incomplete : line.printUsageError("nothing to do");
 }

@@ -121,7 +121,8 @@ std::string proposalText(const FabricProposal& proposal) {
                                  shape.addressText(proposal.address), shape.text(), shape.machines());
   if (proposal.needsFile)
     text += fmt::format(
-        "The IP addresses of a level do not end in 1 to {}, so an address file must list the machines. The line of this "
+        "The IP addresses of a level do not end in 1 to {}, so an address file must list the machines. The line of "
+        "this "
         "machine:\n{}\n",
         shape.n(), proposal.addressLine);
   text += fmt::format("export BPS_FABRIC=bcube:n={},k={}{},relay={}\n", shape.n(), shape.k(),

@@ -13,7 +13,7 @@ namespace bps {
 
 // What this machine has found on the interface of one level.
 struct LevelSurvey {
-  Interface own;                   // with an IPv4 address
+  Interface own;                    // with an IPv4 address
   std::vector<Address> neighbours;  // the other addresses of the network that answer
 };
 
@@ -25,8 +25,8 @@ struct FabricProposal {
   std::string addressLine;  // the line of this machine in an address file
 };
 
-// Fails if the interfaces cannot be the levels of a BCube, whoever answers: there is only one, or two of them are in the
-// same network.
+// Fails if the interfaces cannot be the levels of a BCube, whoever answers: there is only one, or two of them are in
+// the same network.
 Status checkInterfaces(const std::vector<Interface>& interfaces);
 
 // Proposes a shape and the place of this machine in it. The digit of a level is the last number of the IP address minus

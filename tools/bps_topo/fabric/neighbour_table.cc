@@ -32,8 +32,7 @@ void addEntry(const nlmsghdr* header, unsigned interface, Table& table) {
   NeighbourEntry entry{message->ndm_state, {}};
   Ipv4Bytes ip{};
   auto left = static_cast<int>(header->nlmsg_len - NLMSG_LENGTH(sizeof(ndmsg)));
-  const auto* at =
-      reinterpret_cast<const rtattr*>(reinterpret_cast<const char*>(message) + NLMSG_ALIGN(sizeof(ndmsg)));
+  const auto* at = reinterpret_cast<const rtattr*>(reinterpret_cast<const char*>(message) + NLMSG_ALIGN(sizeof(ndmsg)));
   for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
     if (at->rta_type == NDA_DST && RTA_PAYLOAD(at) == ip.size()) std::memcpy(ip.data(), RTA_DATA(at), ip.size());
     nda_cacheinfo times{};

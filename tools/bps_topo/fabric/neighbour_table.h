@@ -12,8 +12,8 @@
 namespace bps {
 
 struct NeighbourEntry {
-  uint16_t state = 0;                          // NUD_* of linux/neighbour.h
-  std::chrono::milliseconds sinceAnswer{0};    // since the neighbour's last answer, where there was one
+  uint16_t state = 0;                        // NUD_* of linux/neighbour.h
+  std::chrono::milliseconds sinceAnswer{0};  // since the neighbour's last answer, where there was one
 };
 
 using Ipv4Bytes = std::array<uint8_t, 4>;  // in network order

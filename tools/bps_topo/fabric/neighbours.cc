@@ -58,16 +58,12 @@ bool replied(int fd) {
 class Question {
  public:
   explicit Question(const Interface& own) : own_(own), start_(Clock::now()) {
-    for (const Address& each : candidates(own)) candidates_.push_back({each, {}, false});
+    for (const Address& each : candidates(own)) candidates_.push_back({each, {}, Verdict::kUndecided});
   }
 
-  // Makes the kernel resolve the addresses that have not answered.
-  Status probe() const {
-    std::vector<Address> silent;
-    for (const Candidate& each : candidates_)
-      if (!each.answers) silent.push_back(each.ip);
-    return bps::probe(own_, silent);
-  }
+  // Makes the kernel resolve the addresses that are undecided.
+  Status probe() const { return bps::probe(own_, having(Verdict::kUndecided)); }
+  std::vector<Address> answers() const { return having(Verdict::kAnswers); }
 
   // Reads the table. Returns whether a candidate is undecided.
   Result<bool> look() {
@@ -75,40 +71,46 @@ class Question {
     bool undecided = false;
     for (Candidate& each : candidates_) {
       const auto entry = table.find(ipv4Bytes(each.ip));
-      if (!each.answers && entry != table.end()) undecided = judge(each, entry->second) || undecided;
+      if (each.verdict != Verdict::kUndecided) continue;
+      each.verdict = entry == table.end() ? Verdict::kSilent : judge(each, entry->second);
+      undecided = undecided || each.verdict == Verdict::kUndecided;
     }
     return undecided;
   }
 
-  std::vector<Address> answers() const {
-    std::vector<Address> found;
-    for (const Candidate& each : candidates_)
-      if (each.answers) found.push_back(each.ip);
-    return found;
-  }
-
  private:
+  enum class Verdict { kUndecided, kAnswers, kSilent };
   struct Candidate {
     Address ip;
     UniqueFd connection;
-    bool answers = false;
+    Verdict verdict;
   };
 
-  // Returns whether the candidate is undecided.
-  bool judge(Candidate& candidate, const NeighbourEntry& entry) const {
-    constexpr uint16_t kKnown = NUD_REACHABLE | NUD_STALE, kAsked = NUD_INCOMPLETE | NUD_DELAY | NUD_PROBE;
+  std::vector<Address> having(Verdict verdict) const {
+    std::vector<Address> found;
+    for (const Candidate& each : candidates_)
+      if (each.verdict == verdict) found.push_back(each.ip);
+    return found;
+  }
+
+  Verdict judge(Candidate& candidate, const NeighbourEntry& entry) const {
+    constexpr uint16_t kKnown = NUD_REACHABLE | NUD_STALE, kAsked = NUD_DELAY | NUD_PROBE;
     const Clock::duration elapsed = Clock::now() - start_;
-    candidate.answers = (entry.state & kKnown) != 0 && entry.sinceAnswer < elapsed;
-    if (candidate.answers || (entry.state & (kKnown | kAsked | NUD_PERMANENT)) == 0) return false;
-    if ((entry.state & NUD_INCOMPLETE) != 0) return true;
-    if (!candidate.connection) {
-      Address from = own_.address;
-      from.setPort(0);
-      if (auto connection = startConnect(candidate.ip, &from); connection.ok())
-        candidate.connection = std::move(connection).value();
-    }
-    candidate.answers = candidate.connection && replied(candidate.connection.get());
-    return !candidate.answers && ((entry.state & NUD_PERMANENT) == 0 || elapsed < kConnectTime);
+    if ((entry.state & NUD_INCOMPLETE) != 0) return Verdict::kUndecided;
+    if ((entry.state & (kKnown | kAsked | NUD_PERMANENT)) == 0) return Verdict::kSilent;
+    if ((entry.state & kKnown) != 0 && entry.sinceAnswer < elapsed) return Verdict::kAnswers;
+    connect(candidate);
+    if (candidate.connection && replied(candidate.connection.get())) return Verdict::kAnswers;
+    return (entry.state & NUD_PERMANENT) != 0 && elapsed > kConnectTime ? Verdict::kSilent : Verdict::kUndecided;
+  }
+
+  // Starts a connection, if there is none. Without one, the table decides.
+  void connect(Candidate& candidate) const {
+    if (candidate.connection) return;
+    Address from = own_.address;
+    from.setPort(0);
+    auto connection = startConnect(candidate.ip, &from);
+    if (connection.ok()) candidate.connection = std::move(connection).value();
   }
 
   Interface own_;

@@ -16,8 +16,8 @@ namespace bps {
 // network of the interface. Pure.
 std::vector<Address> candidates(const Interface& own);
 
-// The interfaces with these names, in this order. Without names, those of BPS_SOCKET_IFNAME. Fails if one of them is not
-// up, or has no IPv4 address.
+// The interfaces with these names, in this order. Without names, those of BPS_SOCKET_IFNAME. Fails if one of them is
+// not up, or has no IPv4 address.
 Result<std::vector<Interface>> chooseInterfaces(std::vector<std::string> names, const std::string& filter);
 
 // For each interface, the candidates that answer now. Takes 3 seconds, in which the kernel asks three times, and longer

@@ -66,8 +66,8 @@ TEST(FabricDetect, BpsAcceptsTheProposal) {
 }
 
 TEST(FabricDetect, AsksForAnAddressFileIfAddressesDoNotEndInOneToN) {
-  const FabricProposal proposal = propose({level("eth0", "10.0.0.20", {"10.0.0.9", "10.0.0.100"}),
-                                           level("eth1", "10.1.0.1", {"10.1.0.2", "10.1.0.3"})});
+  const FabricProposal proposal = propose(
+      {level("eth0", "10.0.0.20", {"10.0.0.9", "10.0.0.100"}), level("eth1", "10.1.0.1", {"10.1.0.2", "10.1.0.3"})});
   EXPECT_TRUE(proposal.needsFile);
   EXPECT_THAT(proposalText(proposal), HasSubstr("The IP addresses of a level do not end in 1 to 3, so an address file "
                                                 "must list the machines. The line of this machine:\n"
