@@ -1,6 +1,7 @@
 #include "tools/bps_topo/fabric/fabric_report.h"
 
 #include <charconv>
+#include <set>
 
 #include "src/base/format.h"
 
@@ -8,7 +9,8 @@ namespace bps {
 namespace {
 
 constexpr double kBytesPerGbit = 1e9 / 8;
-constexpr double kFatTreeSwitches = 5;  // of n ports, for n machines
+// The switches of n ports that a Fat-tree has for every n machines: 5 p^2 / 4 for p^3 / 4 machines, with p = n.
+constexpr double kFatTreeSwitches = 5;
 
 double asDouble(size_t value) { return static_cast<double>(value); }
 
@@ -38,28 +40,76 @@ std::string levelsOf(const Bcube& shape, size_t step) {
   return text;
 }
 
-// The shapes of the comparison: those with the same k, and the requested one.
-std::vector<Bcube> comparedWith(const Bcube& shape) {
-  std::vector<Bcube> shapes;
-  for (size_t n = 2; n <= 64; n *= 2) {
-    if (n > shape.n() && (shapes.empty() || shapes.back().n() < shape.n())) shapes.push_back(shape);
-    Result<Bcube> other = Bcube::create(n, shape.k());
-    if (other.ok()) shapes.push_back(std::move(other).value());
-  }
-  if (shapes.back().n() < shape.n()) shapes.push_back(shape);
-  return shapes;
-}
-
 struct Line {
   const char* name;
+  const char* formula;
   double time;
 };
 
 std::vector<Line> linesOf(const FabricTimes& times) {
-  return {{"bps on the BCube", times.bml},
-          {"ring on a Fat-tree, one NIC per machine", times.oneNic},
-          {"the same with the BCube's number of switches", times.oneNicSameCost},
-          {"parameter server spread over the BCube", times.parameterServer}};
+  return {{"bps on the BCube", "2(N-1)/(kN)", times.bml},
+          {"one NIC per machine, ring on a Fat-tree", "2(N-1)/N", times.oneNic},
+          {"the same with switches of the BCube's cost", "5/k of that", times.oneNicSameCost},
+          {"parameter server spread over the BCube", "2(n-1)/n", times.parameterServer}};
+}
+
+std::string stepsText(const Bcube& shape, const FabricRequest& request) {
+  std::string text =
+      fmt::format("\n{} threads of {:.0f} bytes, {} pieces each, one per machine. Bytes to each of {} neighbours:\n",
+                  shape.k(), static_cast<double>(request.bytes) / asDouble(shape.k()), shape.machines(), shape.n() - 1);
+  text += fmt::format("{:<12} {:>4}  {:<18} {:>14} {:>10}\n", "phase", "step", "level by thread", "bytes", "seconds");
+  for (const Step& step : stepsOf(shape, request.bytes))
+    text += fmt::format("{:<12} {:>4}  {:<18} {:>14.0f} {:>10.4g}\n", step.aggregates ? "aggregate" : "distribute",
+                        step.step, levelsOf(shape, step.step), step.bytes,
+                        step.bytes * asDouble(shape.n() - 1) / (request.linkGbps * kBytesPerGbit));
+  return text;
+}
+
+std::string timesText(const FabricTimes& times, double whole) {
+  std::string text = fmt::format("\n{:<43} {:<12} {:>10} {:>8} {:>8}\n", "time of an all-reduce", "formula", "seconds",
+                                 "of M/B", "ratio");
+  for (const Line& line : linesOf(times))
+    text += fmt::format("{:<43} {:<12} {:>10.4g} {:>8.4f} {:>8.3f}\n", line.name, line.formula, line.time * whole,
+                        line.time, line.time / times.bml);
+  return text +
+         "M: bytes of the call, B: rate of a link, N = n^k machines. The third line takes the cost of a switch to be\n"
+         "proportional to its ports and their rate, and leaves out NICs and cables.\n";
+}
+
+std::string comparisonText(const Bcube& shape) {
+  std::string text = fmt::format("\nTimes of M/B, and what the networks need, for k = {}:\n", shape.k());
+  text += fmt::format("{:<12} {:>8}  {:-^26}  {:-^21}  {:-^21}\n", "", "", " time ", " BCube ", " Fat-tree ");
+  text += fmt::format("{:<12} {:>8}  {:>8} {:>8} {:>8}  {:>8} {:>6} {:>5}  {:>8} {:>6} {:>5}\n", "shape", "machines",
+                      "bps", "one NIC", "server", "switches", "ports", "NICs", "switches", "ports", "NICs");
+  for (const Bcube& each : comparedShapes(shape)) {
+    const FabricTimes times = fabricTimes(each);
+    const FabricCost bcube = bcubeCost(each), tree = fatTreeCost(each);
+    text += fmt::format("{:<12} {:>8}  {:>8.4f} {:>8.4f} {:>8.4f}  {:>8g} {:>6g} {:>5g}  {:>8.5g} {:>6g} {:>5g}\n",
+                        each.text(), each.machines(), times.bml, times.oneNic, times.parameterServer, bcube.switches,
+                        bcube.ports, bcube.nics, tree.switches, tree.ports, tree.nics);
+  }
+  return text +
+         "one NIC: every algorithm on a Fat-tree. server: a parameter server spread over the BCube. The switches of\n"
+         "the Fat-tree have n ports too, and are an estimate: one of p-port switches has p^3/4 machines.\n";
+}
+
+nlohmann::ordered_json costJson(const FabricCost& cost) {
+  return {{"switches", cost.switches}, {"ports", cost.ports}, {"nics", cost.nics}};
+}
+
+nlohmann::ordered_json comparisonJson(const Bcube& shape) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Bcube& each : comparedShapes(shape)) {
+    const FabricTimes times = fabricTimes(each);
+    rows.push_back({{"fabric", each.text()},
+                    {"machines", each.machines()},
+                    {"time", times.bml},
+                    {"time_one_nic", times.oneNic},
+                    {"time_parameter_server", times.parameterServer},
+                    {"bcube", costJson(bcubeCost(each))},
+                    {"fat_tree", costJson(fatTreeCost(each))}});
+  }
+  return rows;
 }
 
 }  // namespace
@@ -88,48 +138,40 @@ Result<Bcube> parseShape(const std::string& text) {
   return shape;
 }
 
+std::vector<Bcube> comparedShapes(const Bcube& shape) {
+  std::set<size_t> sizes = {2, 3, 4, 8, 16, 32, 64};
+  sizes.insert(shape.n());
+  std::vector<Bcube> shapes;
+  for (const size_t n : sizes)
+    if (Result<Bcube> each = Bcube::create(n, shape.k()); each.ok()) shapes.push_back(std::move(each).value());
+  return shapes;
+}
+
 FabricTimes fabricTimes(const Bcube& shape) {
   FabricTimes times;
   times.bml = shape.time();
   times.oneNic = times.bml * asDouble(shape.k());
-  times.oneNicSameCost = times.oneNic * std::max(1.0, fatTreeSwitches(shape) / bcubeSwitches(shape));
+  times.oneNicSameCost = times.oneNic * fatTreeCost(shape).ports / bcubeCost(shape).ports;
   times.parameterServer = 2 * asDouble(shape.n() - 1) / asDouble(shape.n());
   return times;
 }
 
-double bcubeSwitches(const Bcube& shape) { return asDouble(shape.k() * shape.machines() / shape.n()); }
-double fatTreeSwitches(const Bcube& shape) {
-  return kFatTreeSwitches * asDouble(shape.machines()) / asDouble(shape.n());
+FabricCost bcubeCost(const Bcube& shape) {
+  const double ports = asDouble(shape.k() * shape.machines());
+  return {ports / asDouble(shape.n()), ports, ports};
+}
+
+FabricCost fatTreeCost(const Bcube& shape) {
+  const double ports = kFatTreeSwitches * asDouble(shape.machines());
+  return {ports / asDouble(shape.n()), ports, asDouble(shape.machines())};
 }
 
 Result<std::string> fabricText(const FabricRequest& request) {
   const Bcube shape = BPS_TRY(parseShape(request.shape));
   const double whole = static_cast<double>(request.bytes) / (request.linkGbps * kBytesPerGbit);
-  std::string text =
-      fmt::format("{}: {} machines with {} NICs of {:g} Gbit/s, {:g} switches of {} ports\n", shape.text(),
-                  shape.machines(), shape.k(), request.linkGbps, bcubeSwitches(shape), shape.n());
-  text +=
-      fmt::format("\n{} threads of {:.0f} bytes, {} pieces each, one per machine. Bytes to each of {} neighbours:\n",
-                  shape.k(), static_cast<double>(request.bytes) / asDouble(shape.k()), shape.machines(), shape.n() - 1);
-  text += fmt::format("{:<12} {:>4}  {:<18} {:>14} {:>10}\n", "phase", "step", "level by thread", "bytes", "seconds");
-  for (const Step& step : stepsOf(shape, request.bytes))
-    text += fmt::format("{:<12} {:>4}  {:<18} {:>14.0f} {:>10.4g}\n", step.aggregates ? "aggregate" : "distribute",
-                        step.step, levelsOf(shape, step.step), step.bytes,
-                        step.bytes * asDouble(shape.n() - 1) / (request.linkGbps * kBytesPerGbit));
-  text += fmt::format("\n{:<46} {:>10} {:>8} {:>8}\n", "time of an all-reduce", "seconds", "of M/B", "ratio");
-  const FabricTimes times = fabricTimes(shape);
-  for (const Line& line : linesOf(times))
-    text += fmt::format("{:<46} {:>10.4g} {:>8.4f} {:>8.3f}\n", line.name, line.time * whole, line.time,
-                        line.time / times.bml);
-  text += fmt::format("\nTimes of M/B, and switches of n ports, for k = {}:\n", shape.k());
-  text += fmt::format("{:<12} {:>8} {:>8} {:>10} {:>14} {:>9} {:>9}\n", "BCube", "machines", "bps", "Fat-tree",
-                      "server, BCube", "switches", "Fat-tree");
-  for (const Bcube& each : comparedWith(shape)) {
-    const FabricTimes of = fabricTimes(each);
-    text += fmt::format("{:<12} {:>8} {:>8.4f} {:>10.4f} {:>14.4f} {:>9g} {:>9g}\n", each.text(), each.machines(),
-                        of.bml, of.oneNic, of.parameterServer, bcubeSwitches(each), fatTreeSwitches(each));
-  }
-  return text;
+  return fmt::format("{}: {} machines with {} NICs of {:g} Gbit/s, {:g} switches of {} ports\n", shape.text(),
+                     shape.machines(), shape.k(), request.linkGbps, bcubeCost(shape).switches, shape.n()) +
+         stepsText(shape, request) + timesText(fabricTimes(shape), whole) + comparisonText(shape);
 }
 
 Result<nlohmann::ordered_json> fabricJson(const FabricRequest& request) {
@@ -155,7 +197,9 @@ Result<nlohmann::ordered_json> fabricJson(const FabricRequest& request) {
       {"seconds_one_nic", times.oneNic * whole},
       {"seconds_one_nic_same_cost", times.oneNicSameCost * whole},
       {"seconds_parameter_server", times.parameterServer * whole},
-      {"switches", {{"bcube", bcubeSwitches(shape)}, {"fat_tree", fatTreeSwitches(shape)}}},
+      {"bcube", costJson(bcubeCost(shape))},
+      {"fat_tree", costJson(fatTreeCost(shape))},
+      {"comparison", comparisonJson(shape)},
   };
 }
 

@@ -17,23 +17,30 @@ struct FabricRequest {
   uint64_t bytes = 0;
 };
 
-// Times are in units of T, the time that one link needs for all bytes of the call. N is the number of machines.
+// Times in units of M/B: M is the size of the call, B the rate of a link. N is the number of machines.
 struct FabricTimes {
-  double bml = 0;     // 2 (N - 1) / (k N)
-  double oneNic = 0;  // 2 (N - 1) / N: a ring, or a parameter server spread over the workers, on a Fat-tree
-  double oneNicSameCost =
-      0;  // the same, if the Fat-tree has only as many switches as the BCube, and a part of the rate
+  double bml = 0;              // 2 (N - 1) / (k N)
+  double oneNic = 0;           // 2 (N - 1) / N: a ring, or a parameter server spread over the workers, on a Fat-tree
+  double oneNicSameCost = 0;   // the same with links of k / 5 of the rate, so that the switches cost as much
   double parameterServer = 0;  // 2 (n - 1) / n: spread over the machines of the BCube, which forward its packets
 };
 FabricTimes fabricTimes(const Bcube& shape);
 
-// Numbers of switches with n ports: k N / n for the BCube, 5 N / n for a Fat-tree of three layers.
-double bcubeSwitches(const Bcube& shape);
-double fatTreeSwitches(const Bcube& shape);
+// What a network needs. All its switches have n ports.
+struct FabricCost {
+  double switches = 0, ports = 0, nics = 0;
+};
+FabricCost bcubeCost(const Bcube& shape);    // k N / n switches
+FabricCost fatTreeCost(const Bcube& shape);  // 5 N / n switches in three layers, for as many machines
 
 Result<Bcube> parseShape(const std::string& text);
-// Both fail if the shape is impossible; the error names --fabric.
+// The shapes of the comparison: those of the same k with some other n, and the requested one.
+std::vector<Bcube> comparedShapes(const Bcube& shape);
+
+// All three fail if the shape is impossible; the error names --fabric.
 Result<std::string> fabricText(const FabricRequest& request);
 Result<nlohmann::ordered_json> fabricJson(const FabricRequest& request);
+// The times of the compared shapes as a picture.
+Result<std::string> fabricSvg(const FabricRequest& request);
 
 }  // namespace bps
