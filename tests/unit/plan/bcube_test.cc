@@ -140,6 +140,114 @@ TEST(BcubeTest, CellsDivideEveryBlock) {
   }
 }
 
+// A call on all machines of a BCube, whose steps are those of cutForBcube() and cells(), as a transport makes them.
+class Call {
+ public:
+  // By machine and level.
+  using Load = std::map<std::pair<size_t, size_t>, size_t>;
+
+  Call(const Bcube& shape, size_t count, size_t maxBlockBytes) : shape_(shape), count_(count) {
+    BcubeLimits limits;
+    limits.maxBlockBytes = maxBlockBytes;
+    blocks_ = cutForBcube(shape, count, sizeof(uint32_t), limits);
+    for (size_t machine = 0; machine < shape.machines(); ++machine) {
+      data_.emplace_back(count);
+      for (size_t i = 0; i < count; ++i) data_.back()[i] = input(machine, i);
+    }
+  }
+
+  // Makes all steps. Returns the elements that each machine sends on each level in each step.
+  std::vector<Load> run() {
+    std::vector<Load> sent;
+    for (size_t stage = 0; stage < 2 * shape_.k(); ++stage) sent.push_back(runStep(stage));
+    return sent;
+  }
+
+  size_t blocks() const { return blocks_.size(); }
+  // The number of elements, on all machines, that are not the sum of all inputs.
+  size_t wrong() const {
+    size_t wrong = 0;
+    for (size_t i = 0; i < count_; ++i) {
+      uint32_t sum = 0;
+      for (size_t machine = 0; machine < shape_.machines(); ++machine) sum += input(machine, i);
+      for (const std::vector<uint32_t>& machine : data_) wrong += machine[i] != sum;
+    }
+    return wrong;
+  }
+
+ private:
+  static uint32_t input(size_t machine, size_t i) {
+    constexpr uint32_t kMix = 2654435761;
+    return static_cast<uint32_t>((machine + 1) * kMix + i * i);
+  }
+
+  Load runStep(size_t stage) {
+    const bool aggregates = stage < shape_.k();
+    const size_t step = aggregates ? stage : 2 * shape_.k() - 1 - stage;
+    const std::vector<std::vector<uint32_t>> before = data_;
+    std::map<std::pair<size_t, size_t>, std::set<size_t>> threads;
+    Load load;
+    for (const BcubeBlock& block : blocks_)
+      for (size_t from = 0; from < shape_.machines(); ++from)
+        for (size_t digit = 0; digit < shape_.n(); ++digit) {
+          const size_t level = shape_.levelOf(block.thread, step), to = shape_.neighbour(from, level, digit);
+          if (to == from) continue;
+          const ChunkRange range =
+              shape_.elements(shape_.cells(block.thread, aggregates ? to : from, step + 1), block.range.count);
+          threads[{from, level}].insert(block.thread);
+          load[{from, level}] += range.count;
+          for (size_t i = block.range.offset + range.offset; i < block.range.offset + range.offset + range.count; ++i)
+            data_[to][i] = before[from][i] + (aggregates ? data_[to][i] : 0);
+        }
+    for (const auto& [link, users] : threads) EXPECT_EQ(users.size(), 1U) << "two threads use a link at the same time";
+    return load;
+  }
+
+  Bcube shape_;
+  size_t count_;
+  std::vector<BcubeBlock> blocks_;
+  std::vector<std::vector<uint32_t>> data_;
+};
+
+TEST(BcubeTest, EveryMachineHasTheSumsAndEveryLinkCarriesItsPart) {
+  constexpr size_t kCount = 40009;
+  for (const Bcube& shape : shapes()) {
+    const auto expected = Simulation(shape).run();
+    for (const size_t maxBlockBytes : {size_t{16} << 10, constants::kMaxBcubeBlock}) {
+      SCOPED_TRACE(shape.text() + ", blocks of at most " + std::to_string(maxBlockBytes) + " bytes");
+      Call call(shape, kCount, maxBlockBytes);
+      const std::vector<Call::Load> sent = call.run();
+      EXPECT_EQ(call.wrong(), 0U);
+      // A range of a block is less than an element longer or shorter than its part, and the part of a thread is less
+      // than a quantum longer or shorter than those of the others.
+      const double pieces = static_cast<double>(shape.k() * shape.machines());
+      const double quantum = static_cast<double>(constants::kQuantumBytes) / sizeof(uint32_t);
+      const double rounding = static_cast<double>(call.blocks() * (shape.n() - 1)) + quantum;
+      Call::Load total;
+      for (size_t stage = 0; stage < sent.size(); ++stage) {
+        ASSERT_EQ(sent[stage].size(), shape.machines() * shape.k()) << "a link is idle in a step";
+        for (const auto& [link, elements] : sent[stage]) {
+          EXPECT_NEAR(static_cast<double>(elements), static_cast<double>(expected[stage].at(link)) * kCount / pieces,
+                      rounding);
+          total[link] += elements;
+        }
+      }
+      for (const auto& [link, elements] : total)
+        EXPECT_NEAR(static_cast<double>(elements), shape.time() * kCount,
+                    2 * static_cast<double>(shape.k()) * rounding);
+    }
+  }
+}
+
+TEST(BcubeTest, SmallCallsHaveTheSumsToo) {
+  for (const Bcube& shape : shapes())
+    for (const size_t count : {0UL, 1UL, 7UL, 100UL}) {
+      Call call(shape, count, constants::kMaxBcubeBlock);
+      call.run();
+      EXPECT_EQ(call.wrong(), 0U) << shape.text() << ", " << count << " elements";
+    }
+}
+
 std::vector<size_t> threadsOf(const std::vector<BcubeBlock>& blocks, size_t count) {
   std::vector<size_t> threads(count, ~size_t{0});
   for (const BcubeBlock& block : blocks)
