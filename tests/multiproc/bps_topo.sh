@@ -30,6 +30,11 @@ json 'plan["strategy"] == "flat_ring"'
 "$topo" plan --json --fabric hypercube:3 --link-gbps 8 --bytes 1G > "$WORK/json" || fail "plan --json --fabric"
 json 'plan["machines"] == 8 and len(plan["steps"]) == 6 and abs(plan["seconds"] - 7 / 12 * 1.073741824) < 1e-9'
 json 'abs(plan["seconds_parameter_server"] / plan["seconds"] - 12 / 7) < 1e-9'
+json 'plan["bcube"] == {"switches": 12, "ports": 24, "nics": 24} and plan["fat_tree"]["ports"] == 40'
+json '[row["machines"] for row in plan["comparison"]] == [8, 27, 64, 512, 4096]'
+"$topo" plan --fabric bcube:5,2 --svg "$WORK/times.svg" > /dev/null || fail "plan --fabric --svg"
+python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$WORK/times.svg')" || fail "the picture of a fabric is no XML"
+grep -q 'BCube(5,2)' "$WORK/times.svg" || fail "the picture does not have the shape"
 "$topo" plan --workers 4 --servers 2 | grep -q '^speed-up over no server: 1.25 ' || fail "plan --workers"
 
 # Invalid variables are marked, and the exit status is 1.
@@ -111,6 +116,15 @@ for option in '--peer a:1' '--out x' '--topo cpu[gpu]' --json; do
   # shellcheck disable=SC2086
   refuses "${option%% *} has no effect with --listen" "$topo" probe --listen 0 $option
 done
+refuses '--fabric ring:3: no kind of fabric; use bcube:N,K or hypercube:K' "$topo" plan --fabric ring:3
+refuses '--fabric bcube:3: not the numbers of a shape' "$topo" plan --fabric bcube:3
+refuses '--fabric bcube:1,2: n=1: a switch joins at least 2 machines' "$topo" plan --fabric bcube:1,2
+refuses '--fabric bcube:65,2: n=65, k=2: more than 4096 machines' "$topo" plan --fabric bcube:65,2
+refuses '--link-gbps 0: must be more than 0' "$topo" plan --fabric bcube:3,2 --link-gbps 0
+refuses '--link-gbps inf: must be more than 0, and finite' "$topo" plan --fabric bcube:3,2 --link-gbps inf
+refuses '--link-gbps needs --fabric' "$topo" plan --link-gbps 10
+refuses '--workers and --fabric exclude each other' "$topo" plan --fabric bcube:3,2 --workers 9
+refuses '/nonexistent/x.svg cannot be written' "$topo" plan --fabric bcube:3,2 --svg /nonexistent/x.svg
 "$topo" plan --json --workers 8 --servers 4 > "$WORK/json" || fail "plan --json of a split"
 json 'plan["workers"] == 8 and plan["servers"] == 4 and len(plan["shares"]["servers"]) == 4 and plan["seconds"] > 0'
 json 'plan["strategy"]'

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <initializer_list>
 #include <string>
@@ -59,8 +60,10 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--fabric", options.fabric.shape,
               "bcube:N,K or hypercube:K: plan an all-reduce on this network, and compare it with others");
   line.option("--link-gbps", options.fabric.linkGbps, "rate of every link of the fabric in Gbit/s (default 10)");
-  line.option("--svg", options.svg,
-              "also draw the machine to this file, with the bytes that the plan sends over each link");
+  line.option(
+      "--svg", options.svg,
+      "also draw the machine to this file, with the bytes that the plan sends over each link; with --fabric, draw "
+      "the times of the compared networks");
 }
 
 // Rejects options that have no effect with `show`.
@@ -73,11 +76,11 @@ Status checkPlan(const CommandLine& line, const Options& options) {
   if (options.fabric.shape.empty()) {
     BPS_TRY(line.refuse({"--link-gbps"}, "needs --fabric"));
   } else {
-    if (!(options.fabric.linkGbps > 0))
-      return failure(Code::kInvalidArgument, "--link-gbps {:g}: must be more than 0", options.fabric.linkGbps);
-    return line.refuse(
-        {"--workers", "--servers", "--worker-gbps", "--server-gbps", "--topo", "--gpus", "--roots", "--svg"},
-        "and --fabric exclude each other");
+    if (!(options.fabric.linkGbps > 0) || !std::isfinite(options.fabric.linkGbps))
+      return failure(Code::kInvalidArgument, "--link-gbps {:g}: must be more than 0, and finite",
+                     options.fabric.linkGbps);
+    return line.refuse({"--workers", "--servers", "--worker-gbps", "--server-gbps", "--topo", "--gpus", "--roots"},
+                       "and --fabric exclude each other");
   }
   if (options.split.workers == 0)
     return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
@@ -119,7 +122,7 @@ Status planFabric(Options& options) {
   options.fabric.bytes = std::move(bytes).value();
   if (options.json) fmt::print("{}\n", BPS_TRY(fabricJson(options.fabric)).dump(2));
   else fmt::print("{}", BPS_TRY(fabricText(options.fabric)));
-  return {};
+  return options.svg.empty() ? Status() : writeText(options.svg, BPS_TRY(fabricSvg(options.fabric)));
 }
 
 // Prints the plan. With --workers, the text shows only the split between machines, and the JSON

@@ -1,14 +1,12 @@
 #include "tools/bps_topo/fabric/fabric_report.h"
 
-#include <charconv>
-
 #include "src/base/format.h"
+#include "tools/bps_topo/fabric/fabric_costs.h"
 
 namespace bps {
 namespace {
 
 constexpr double kBytesPerGbit = 1e9 / 8;
-constexpr double kFatTreeSwitches = 5;  // of n ports, for n machines
 
 double asDouble(size_t value) { return static_cast<double>(value); }
 
@@ -38,98 +36,87 @@ std::string levelsOf(const Bcube& shape, size_t step) {
   return text;
 }
 
-// The shapes of the comparison: those with the same k, and the requested one.
-std::vector<Bcube> comparedWith(const Bcube& shape) {
-  std::vector<Bcube> shapes;
-  for (size_t n = 2; n <= 64; n *= 2) {
-    if (n > shape.n() && (shapes.empty() || shapes.back().n() < shape.n())) shapes.push_back(shape);
-    Result<Bcube> other = Bcube::create(n, shape.k());
-    if (other.ok()) shapes.push_back(std::move(other).value());
-  }
-  if (shapes.back().n() < shape.n()) shapes.push_back(shape);
-  return shapes;
-}
-
 struct Line {
   const char* name;
+  const char* formula;
   double time;
 };
 
 std::vector<Line> linesOf(const FabricTimes& times) {
-  return {{"bps on the BCube", times.bml},
-          {"ring on a Fat-tree, one NIC per machine", times.oneNic},
-          {"the same with the BCube's number of switches", times.oneNicSameCost},
-          {"parameter server spread over the BCube", times.parameterServer}};
+  return {{"bps on the BCube", "2(N-1)/(kN)", times.bml},
+          {"one NIC per machine, ring on a Fat-tree", "2(N-1)/N", times.oneNic},
+          {"the same with switches of the BCube's cost", "5/k of that", times.oneNicSameCost},
+          {"parameter server spread over the BCube", "2(n-1)/n", times.parameterServer}};
 }
 
-}  // namespace
-
-Result<Bcube> parseShape(const std::string& text) {
-  const auto bad = [&](const std::string& why) {
-    return failure(Code::kInvalidArgument, "--fabric {}: {}; use bcube:N,K or hypercube:K", text, why);
-  };
-  const size_t colon = text.find(':');
-  const std::string kind = text.substr(0, colon);
-  if (colon == std::string::npos || (kind != "bcube" && kind != "hypercube")) return bad("no kind of fabric");
-  std::vector<size_t> numbers;
-  const char *at = text.data() + colon + 1, *end = text.data() + text.size();
-  while (true) {
-    size_t number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || numbers.size() == 2) return bad("not the numbers of a shape");
-    numbers.push_back(number);
-    if (next == end) break;
-    if (*next != ',') return bad("not the numbers of a shape");
-    at = next + 1;
-  }
-  if (numbers.size() != (kind == "bcube" ? 2U : 1U)) return bad("not the numbers of a shape");
-  Result<Bcube> shape = kind == "bcube" ? Bcube::create(numbers[0], numbers[1]) : Bcube::create(2, numbers[0]);
-  if (!shape.ok()) return bad(shape.error().message());
-  return shape;
-}
-
-FabricTimes fabricTimes(const Bcube& shape) {
-  FabricTimes times;
-  times.bml = shape.time();
-  times.oneNic = times.bml * asDouble(shape.k());
-  times.oneNicSameCost = times.oneNic * std::max(1.0, fatTreeSwitches(shape) / bcubeSwitches(shape));
-  times.parameterServer = 2 * asDouble(shape.n() - 1) / asDouble(shape.n());
-  return times;
-}
-
-double bcubeSwitches(const Bcube& shape) { return asDouble(shape.k() * shape.machines() / shape.n()); }
-double fatTreeSwitches(const Bcube& shape) {
-  return kFatTreeSwitches * asDouble(shape.machines()) / asDouble(shape.n());
-}
-
-Result<std::string> fabricText(const FabricRequest& request) {
-  const Bcube shape = BPS_TRY(parseShape(request.shape));
-  const double whole = static_cast<double>(request.bytes) / (request.linkGbps * kBytesPerGbit);
-  std::string text =
-      fmt::format("{}: {} machines with {} NICs of {:g} Gbit/s, {:g} switches of {} ports\n", shape.text(),
-                  shape.machines(), shape.k(), request.linkGbps, bcubeSwitches(shape), shape.n());
-  text +=
-      fmt::format("\n{} threads of {:.0f} bytes, {} pieces each, one per machine. Bytes to each of {} neighbours:\n",
-                  shape.k(), static_cast<double>(request.bytes) / asDouble(shape.k()), shape.machines(), shape.n() - 1);
+std::string stepsText(const Bcube& shape, const FabricRequest& request) {
+  std::string text = fmt::format(
+      "\n{} threads of {:.0f} bytes, {} pieces each, one per machine. Bytes to each neighbour of a level ({}):\n",
+      shape.k(), static_cast<double>(request.bytes) / asDouble(shape.k()), shape.machines(), shape.n() - 1);
   text += fmt::format("{:<12} {:>4}  {:<18} {:>14} {:>10}\n", "phase", "step", "level by thread", "bytes", "seconds");
   for (const Step& step : stepsOf(shape, request.bytes))
     text += fmt::format("{:<12} {:>4}  {:<18} {:>14.0f} {:>10.4g}\n", step.aggregates ? "aggregate" : "distribute",
                         step.step, levelsOf(shape, step.step), step.bytes,
                         step.bytes * asDouble(shape.n() - 1) / (request.linkGbps * kBytesPerGbit));
-  text += fmt::format("\n{:<46} {:>10} {:>8} {:>8}\n", "time of an all-reduce", "seconds", "of M/B", "ratio");
-  const FabricTimes times = fabricTimes(shape);
-  for (const Line& line : linesOf(times))
-    text += fmt::format("{:<46} {:>10.4g} {:>8.4f} {:>8.3f}\n", line.name, line.time * whole, line.time,
-                        line.time / times.bml);
-  text += fmt::format("\nTimes of M/B, and switches of n ports, for k = {}:\n", shape.k());
-  text += fmt::format("{:<12} {:>8} {:>8} {:>10} {:>14} {:>9} {:>9}\n", "BCube", "machines", "bps", "Fat-tree",
-                      "server, BCube", "switches", "Fat-tree");
-  for (const Bcube& each : comparedWith(shape)) {
-    const FabricTimes of = fabricTimes(each);
-    text += fmt::format("{:<12} {:>8} {:>8.4f} {:>10.4f} {:>14.4f} {:>9g} {:>9g}\n", each.text(), each.machines(),
-                        of.bml, of.oneNic, of.parameterServer, bcubeSwitches(each), fatTreeSwitches(each));
-  }
   return text;
+}
+
+std::string timesText(const FabricTimes& times, double whole) {
+  std::string text = fmt::format("\n{:<43} {:<12} {:>10} {:>8} {:>8}\n", "time of an all-reduce", "formula", "seconds",
+                                 "of M/B", "ratio");
+  for (const Line& line : linesOf(times))
+    text += fmt::format("{:<43} {:<12} {:>10.4g} {:>8.4f} {:>8.3f}\n", line.name, line.formula, line.time * whole,
+                        line.time, line.time / times.bml);
+  return text +
+         "M: bytes of the call, B: rate of a link, N = n^k machines. The third line takes the cost of a switch to be\n"
+         "proportional to its ports and their rate, and leaves out NICs and cables.\n";
+}
+
+std::string comparisonText(const Bcube& shape) {
+  std::string text = fmt::format("\nTimes of M/B, and what the networks need, for k = {}:\n", shape.k());
+  text += fmt::format("{:<12} {:>8}  {:-^26}  {:-^21}  {:-^21}\n", "", "", " time ", " BCube ", " Fat-tree ");
+  text += fmt::format("{:<12} {:>8}  {:>8} {:>8} {:>8}  {:>8} {:>6} {:>5}  {:>8} {:>6} {:>5}\n", "shape", "machines",
+                      "bps", "one NIC", "server", "switches", "ports", "NICs", "switches", "ports", "NICs");
+  for (const Bcube& each : comparedShapes(shape)) {
+    const FabricTimes times = fabricTimes(each);
+    const FabricCost bcube = bcubeCost(each), tree = fatTreeCost(each);
+    text += fmt::format("{:<12} {:>8}  {:>8.4f} {:>8.4f} {:>8.4f}  {:>8g} {:>6g} {:>5g}  {:>8.5g} {:>6g} {:>5g}\n",
+                        each.text(), each.machines(), times.bml, times.oneNic, times.parameterServer, bcube.switches,
+                        bcube.ports, bcube.nics, tree.switches, tree.ports, tree.nics);
+  }
+  return text +
+         "one NIC: a ring, a parameter server or the schedule of bps on a Fat-tree. server: a parameter server spread\n"
+         "over the BCube. Fat-tree: 5N/n switches of n ports is an estimate; for any other switches, it has 5N ports "
+         "too.\n";
+}
+
+nlohmann::ordered_json costJson(const FabricCost& cost) {
+  return {{"switches", cost.switches}, {"ports", cost.ports}, {"nics", cost.nics}};
+}
+
+nlohmann::ordered_json comparisonJson(const Bcube& shape) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Bcube& each : comparedShapes(shape)) {
+    const FabricTimes times = fabricTimes(each);
+    rows.push_back({{"fabric", each.text()},
+                    {"machines", each.machines()},
+                    {"time", times.bml},
+                    {"time_one_nic", times.oneNic},
+                    {"time_parameter_server", times.parameterServer},
+                    {"bcube", costJson(bcubeCost(each))},
+                    {"fat_tree", costJson(fatTreeCost(each))}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+Result<std::string> fabricText(const FabricRequest& request) {
+  const Bcube shape = BPS_TRY(parseShape(request.shape));
+  const double whole = static_cast<double>(request.bytes) / (request.linkGbps * kBytesPerGbit);
+  return fmt::format("{}: {} machines with {} NICs of {:g} Gbit/s, {:g} switches of {} ports\n", shape.text(),
+                     shape.machines(), shape.k(), request.linkGbps, bcubeCost(shape).switches, shape.n()) +
+         stepsText(shape, request) + timesText(fabricTimes(shape), whole) + comparisonText(shape);
 }
 
 Result<nlohmann::ordered_json> fabricJson(const FabricRequest& request) {
@@ -155,7 +142,9 @@ Result<nlohmann::ordered_json> fabricJson(const FabricRequest& request) {
       {"seconds_one_nic", times.oneNic * whole},
       {"seconds_one_nic_same_cost", times.oneNicSameCost * whole},
       {"seconds_parameter_server", times.parameterServer * whole},
-      {"switches", {{"bcube", bcubeSwitches(shape)}, {"fat_tree", fatTreeSwitches(shape)}}},
+      {"bcube", costJson(bcubeCost(shape))},
+      {"fat_tree", costJson(fatTreeCost(shape))},
+      {"comparison", comparisonJson(shape)},
   };
 }
 
