@@ -125,6 +125,10 @@ refuses '--link-gbps inf: must be more than 0, and finite' "$topo" plan --fabric
 refuses '--link-gbps needs --fabric' "$topo" plan --link-gbps 10
 refuses '--workers and --fabric exclude each other' "$topo" plan --fabric bcube:3,2 --workers 9
 refuses '/nonexistent/x.svg cannot be written' "$topo" plan --fabric bcube:3,2 --svg /nonexistent/x.svg
+refuses 'action' "$topo" fabric
+refuses 'measure' "$topo" fabric measure
+refuses 'no BCube: .*only lo \(127' "$topo" fabric detect
+refuses '"nic9" is no interface that is up' "$topo" fabric detect --interfaces lo,nic9
 "$topo" plan --json --workers 8 --servers 4 > "$WORK/json" || fail "plan --json of a split"
 json 'plan["workers"] == 8 and plan["servers"] == 4 and len(plan["shares"]["servers"]) == 4 and plan["seconds"] > 0'
 json 'plan["strategy"]'

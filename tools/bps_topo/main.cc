@@ -11,7 +11,10 @@
 #include "src/base/env.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "tools/bps_topo/fabric/detect.h"
 #include "tools/bps_topo/fabric/fabric_report.h"
+#include "tools/bps_topo/fabric/level_interfaces.h"
+#include "tools/bps_topo/fabric/neighbours.h"
 #include "tools/bps_topo/machine_json.h"
 #include "tools/bps_topo/machine_report.h"
 #include "tools/bps_topo/network/listen.h"
@@ -30,7 +33,8 @@ struct Options {
   FabricRequest fabric;
   MachineReportRequest machine;
   std::string bytes = "1G";
-  std::string svg, out, listen, peer;
+  std::string svg, out, listen, peer, fabricAction;
+  std::vector<std::string> interfaces;
   bool json = false;
 };
 
@@ -167,6 +171,29 @@ Result<int> runProbe(Options& options) {
   return std::any_of(results.begin(), results.end(), [](const ProbeResult& measure) { return measure.failed; }) ? 1 : 0;
 }
 
+void declareFabric(CommandLine& line, Options& options) {
+  line.choice("action", options.fabricAction, "detect: ask the neighbours whether the network is a BCube", {"detect"});
+  line.require("action");
+  line.option("--interfaces", options.interfaces,
+              "interfaces of the levels, that of level 0 first, separated by commas (default: those of "
+              "BPS_SOCKET_IFNAME)");
+}
+
+// Prints what answers, and the proposal if the network is a BCube.
+Status runFabric(const Options& options) {
+  constexpr std::chrono::seconds kLongest(60);
+  const Env env = BPS_TRY(processEnv());
+  const std::vector<Interface> interfaces = BPS_TRY(chooseInterfaces(options.interfaces, env.socketIfname));
+  BPS_TRY(checkInterfaces(interfaces));
+  const std::vector<std::vector<Address>> answers = BPS_TRY(askNeighbours(interfaces, Deadline::in(kLongest)));
+  std::vector<LevelSurvey> levels;
+  for (size_t level = 0; level < interfaces.size(); ++level) levels.push_back({interfaces[level], answers[level]});
+  fmt::print("{}", surveyText(levels));
+  std::fflush(stdout);  // before the error, if there is one
+  fmt::print("{}", proposalText(BPS_TRY(proposeFabric(levels))));
+  return {};
+}
+
 int main(int argc, char** argv) {
   Options options;
   CommandLine line(
@@ -191,6 +218,8 @@ int main(int argc, char** argv) {
   probe.option(
       "--listen", options.listen,
       "be the remote end for --peer, measure nothing: [ADDR:]PORT (default: first usable interface, port 7701)");
+  CommandLine& fabric = line.command("fabric", "find out whether the network of this machine is a BCube");
+  declareFabric(fabric, options);
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   const EnvText table = options.env ? envText(nullptr, nullptr) : EnvText();
   fmt::print("{}", table.text);
@@ -202,6 +231,7 @@ int main(int argc, char** argv) {
   if (!status.ok()) return line.printUsageError(status.message());
   if (show.given()) status = guarded([&] { return runShow(options); });
   if (plan.given()) status = guarded([&] { return runPlan(options); });
+  if (fabric.given()) status = guarded([&] { return runFabric(options); });
   int incomplete = table.wrong > 0 ? 1 : 0;
   if (probe.given())
     status = guarded([&]() -> Status {
@@ -209,7 +239,8 @@ int main(int argc, char** argv) {
       return {};
     });
   if (!status.ok()) return line.printUsageError(status.message());
-  const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given();
+  const bool asked =
+      options.env || options.envMarkdown || show.given() || plan.given() || probe.given() || fabric.given();
   if (asked && std::fflush(stdout) != 0) return line.printUsageError("standard output cannot be written");
   return asked ? incomplete : line.printUsageError("nothing to do");
 }
