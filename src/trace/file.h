@@ -14,7 +14,7 @@ namespace bps::trace {
 
 inline constexpr uint32_t kFileVersion = 1;
 
-// Who wrote the file, and what a reader must know of the communicator.
+// The header names the process that wrote the file, and describes its communicator.
 struct Header {
   bool server = false;
   uint32_t number = 0;    // the rank, or the number of the server
@@ -22,7 +22,7 @@ struct Header {
   uint64_t job = 0;
   std::string host;
   uint32_t pid = 0;
-  // Of all endpoints: the machines first, then the servers. A machine's name is that of its ranks.
+  // The names of all endpoints: the machines first, then the servers. A machine has the name of its ranks.
   std::vector<std::string> names;
   std::vector<double> rates;  // of the NIC, in bytes per second; 0: not known
   uint32_t machines = 0, ranks = 0;

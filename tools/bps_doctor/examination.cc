@@ -28,7 +28,7 @@ Token randomToken() {
   return token;
 }
 
-// What rank 0 asks one rank to test.
+// The Orders are the tests that rank 0 gives to one rank.
 struct Orders {
   std::vector<EchoTarget> targets;
   std::vector<std::string> servers;

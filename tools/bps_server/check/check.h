@@ -10,7 +10,7 @@
 
 namespace bps {
 
-// What a server has reported, and what the check has measured.
+// The report of a server, and the results that the check has measured.
 struct ServerState {
   uint32_t libraryVersion = 0;  // BPS_VERSION_CODE of the server
   CheckReport load;
