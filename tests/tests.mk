@@ -7,7 +7,7 @@ TRACE_SRCS := $(filter-out %/main.cc,$(call sources,tools/bps_trace))
 UNIT       := $(BUILD)/tests/unit
 INPROC     := $(BUILD)/tests/inproc
 $(UNIT): $(call objects,$(call sources,tests/unit tests/support)) $(UNDER_TEST)
-$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_topo/mixture.cc \
+$(UNIT): $(call objects,$(filter-out %/main.cc,$(PERF_SRCS)) tools/bps_topo/mixture.cc $(call sources,tools/bps_topo/fabric) \
   tools/bps_doctor/survey.cc $(call sources,tools/bps_doctor/judge tools/bps_doctor/report) \
   perf/delay_line/delay_queue.cc $(TRACE_SRCS))
 # The parts of the interposer that have unit tests.

@@ -16,6 +16,7 @@
 
 #include "perf/app/generator.h"
 #include "perf/app/gpu.h"
+#include "src/base/env.h"
 #include "src/base/format.h"
 
 namespace bps::perf {
@@ -173,6 +174,11 @@ Status RankCommunicator::reduceOnHost(void* values, size_t bytes, bpsDataType_t 
   return {};
 }
 
+int RankCommunicator::levels() const {
+  const char* fabric = machines_ > 1 ? processLookup()("BPS_FABRIC") : nullptr;
+  const char* k = fabric != nullptr ? std::strstr(fabric, "k=") : nullptr;
+  return k != nullptr ? std::atoi(k + 2) : 0;
+}
 Status RankCommunicator::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
 Status RankCommunicator::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
 

@@ -38,6 +38,7 @@ class RankCommunicator : public Runner {
   int rank() const override { return config_.rank; }
   int ranks() const override { return config_.ranks; }
   int machines() const override { return machines_; }
+  int levels() const override;
   Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) override;
   Status groupStart() override;
   Status groupEnd() override;

@@ -22,6 +22,9 @@ class Runner {
   // Returns the number of machines of the communicator. If ranks share a machine, the machine's sum
   // is rounded before it is added to the sums of the other machines.
   virtual int machines() const { return ranks(); }
+  // The number of levels of the BCube that joins the machines, or 0. On a BCube a sum is rounded at every level, and
+  // the bits of a sum of floats depend on the size of the call.
+  virtual int levels() const { return 0; }
   // Queues the call on this rank's stream. Both buffers stay in use until synchronize().
   virtual Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) = 0;
   virtual Status groupStart() = 0;

@@ -48,9 +48,9 @@ class Job:
     def settings(self, host, more):
         """If the machines have unequal rates, every process is told its own."""
         told = {"BPS_BANDWIDTH": f"{self.network.rates[host] / 1e9:.9g}"} if len(set(self.network.rates)) > 1 else {}
-        if len(self.network.links[host]) > 1:
+        if self.network.ranks_per_host is None and len(self.network.links[host]) > 1:
             told["BPS_TOPO_FILE"] = machine.write(self.processes.folder, host, self.network.links[host])
-        return {**self.environment, **told, **more}
+        return {**self.environment, **told, **self.network.settings(host), **more}
 
     def start_servers(self, count):
         servers = []
@@ -71,8 +71,8 @@ class Job:
 
     def start_workers(self, count_servers, words):
         n = self.options.workers
-        each = len(self.network.links[0])  # ranks of a worker, one for every link
-        common = {"BPS_ROOT": f"{self.network.address(0)}:{ROOT_PORT}", "BPS_NRANKS": str(n * each),
+        each = self.network.ranks_per_host or len(self.network.links[0])
+        common = {"BPS_ROOT": f"{self.network.root()}:{ROOT_PORT}", "BPS_NRANKS": str(n * each),
                   "BPS_SERVERS": ",".join(f"{self.network.address(n + i)}:{SERVER_PORT}" for i in range(count_servers))}
         if count_servers == 0:
             del common["BPS_SERVERS"]

@@ -30,6 +30,8 @@ def congestion_controls():
 
 
 class Network:
+    ranks_per_host = None  # None: one for every link
+
     def __init__(self, tag, links, burst=None, congestion=None, queue_seconds=QUEUE_SECONDS, delay_line=None):
         self.tag = tag
         self.links = links  # for each host, the bit/s of each of its links
@@ -40,6 +42,14 @@ class Network:
         self.queue_seconds = queue_seconds
         self.delay_line = delay_line  # None: the links are veth pairs, without latency
         self.bridge = f"{tag}-br"
+
+    def root(self):
+        """The address of the machine of rank 0."""
+        return self.address(0)
+
+    def settings(self, _):
+        """Environment variables of the processes of a host."""
+        return {}
 
     def host(self, index):
         return f"{self.tag}-h{index}"

@@ -127,6 +127,36 @@ def check_fractions(options, parser):
         parser.error("--unequal: a link would have less than 1 Mbit/s")
 
 
+def bcube(text):
+    """'3,2' as (3, 2)."""
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is not N,K (as 3,2)")
+    n, k = map(int, parts)
+    if n < 2 or not 1 <= k <= 6 or n ** k > 100:
+        raise argparse.ArgumentTypeError(f"'{text}': N must be at least 2, K 1 to 6, and N^K at most 100")
+    return n, k
+
+
+def check_bcube(options, parser):
+    """-n and -k, or --bcube, which cannot have some of the other options."""
+    given = [name for name in ("workers", "servers") if getattr(options, name) is not None]
+    if options.bcube is None:
+        if len(given) < 2:
+            parser.error("give -n N and -k LIST, or --bcube N,K")
+        for name in ("address_file", "control_network", "one_nic"):
+            if getattr(options, name):
+                parser.error(f"--{name.replace('_', '-')} needs --bcube")
+        return
+    for name, flag in (("workers", "-n"), ("servers", "-k"), ("unequal", "--unequal"), ("rtt", "--rtt"),
+                       ("timeline", "--timeline"), ("plot", "--plot")):
+        if getattr(options, name) is not None:
+            parser.error(f"--bcube and {flag} exclude each other")
+    if options.nics != [1]:
+        parser.error("--bcube and --nics exclude each other")
+    options.workers, options.servers = options.bcube[0] ** options.bcube[1], [0]
+
+
 def picture_path(text):
     if not text.endswith((".svg", ".png")):
         raise argparse.ArgumentTypeError(f"'{text}' ends with neither .svg nor .png")
@@ -148,8 +178,14 @@ def default_build():
 
 def describe(parser):
     add = parser.add_argument
-    add("-n", dest="workers", metavar="N", type=integer_between(2, 100), required=True, help="worker machines")
-    add("-k", dest="servers", metavar="LIST", type=counts, required=True, help="numbers of servers: 0,1,4 or 0-4")
+    add("-n", dest="workers", metavar="N", type=integer_between(2, 100), help="worker machines")
+    add("-k", dest="servers", metavar="LIST", type=counts, help="numbers of servers: 0,1,4 or 0-4")
+    add("--bcube", metavar="N,K", type=bcube, help="N^K workers on a BCube(N,K), with a NIC for each of the K levels, "
+        "in place of -n and -k (docs/bcube.md)")
+    add("--address-file", action="store_true", help="--bcube: describe the addresses in a file")
+    add("--control-network", action="store_true", help="--bcube: a network of its own for the control connections, in "
+        "place of relays; implies --address-file")
+    add("--one-nic", action="store_true", help="--bcube: measure the same workers with one NIC on one switch too")
     add("-r", dest="rate", metavar="RATE", type=rate, required=True, help="rate of every link each way: 200M, 1G")
     add("-b", dest="bytes", metavar="BYTES", type=sizes, help="sizes of the all-reduce: 64M,8M,1M")
     add("--model", metavar="NAME", help="all-reduce the gradients of a network, as bps-perf --model")
@@ -181,6 +217,7 @@ def parse(arguments):
     )
     describe(parser)
     options = parser.parse_args(arguments)
+    check_bcube(options, parser)
     if (options.bytes is None) == (options.model is None):
         parser.error("give either -b BYTES or --model NAME")
     if options.unequal:

@@ -109,7 +109,7 @@ bool floatIsCorrect(const Reference& reference, uint64_t tensor, typename Elemen
   if (reference.op == bpsMax || reference.op == bpsMin) return value == exact.value;
   // The factor 2 allows for the roundings of the reference in double, which are as large as bps's
   // own if the type is double.
-  const double perMachine = reference.sharedMachines ? precision.unit : 0;
+  const double perMachine = reference.moreRoundings * precision.unit;
   const double folding = (2 * reference.ranks * precision.accumulator + perMachine) * exact.magnitude;
   const double nearest = std::clamp(exact.value, -precision.largest, precision.largest);
   return std::abs(value - nearest) <=

@@ -30,12 +30,12 @@ struct Reference {
   bpsDataType_t type = bpsFloat32;
   bpsRedOp_t op = bpsSum;
   int ranks = 1;
-  bool sharedMachines = false;  // some ranks share a machine
+  int moreRoundings = 0;  // one if ranks share machines, and one for each level of a BCube
 
   // Counts the wrong elements of `result`, the all-reduced gradients of `tensor`. Tests about
   // `samples` elements, spread evenly, including the first and the last. A floating-point element
   // may differ from the reference in double precision by `ranks` roundings in the accumulator and
-  // one rounding to the type. If ranks share machines, one more rounding to the type is allowed.
+  // one rounding to the type, and by `moreRoundings` to the type.
   // Results of max and min must equal the reference. An integer must equal the same computation
   // with wrapping.
   uint64_t countWrongElements(uint64_t tensor, std::span<const uint8_t> result, size_t samples) const;

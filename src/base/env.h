@@ -52,6 +52,7 @@ struct Env {  // the initial values of the members are the defaults
   std::string topoCounters;
   std::string netPlugin;
   std::string socketIfname;
+  std::string fabric;
   PortRange portRange;
   std::string ibHca;
   bool ibDisable = false;

@@ -16,6 +16,8 @@
 #include "src/control/hub_client.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/mailbox.h"
+#include "src/control/relay/relay_member.h"
+#include "src/fabric/fabric_place.h"
 
 namespace bps {
 namespace {
@@ -31,7 +33,7 @@ uint32_t serverTimeoutMs(const Env& env) {
   return static_cast<uint32_t>(std::min(env.timeout.value, 2 * env.serverTimeout.value) * 1000);
 }
 
-Join joinOf(const Env& env, const JoinArgs& args, const Address& standby) {
+Join joinOf(const Env& env, const JoinArgs& args, const Address& standby, const std::optional<FabricSpec>& fabric) {
   Join join;
   join.rank = args.rank;
   join.nRanks = args.nRanks;
@@ -42,6 +44,7 @@ Join joinOf(const Env& env, const JoinArgs& args, const Address& standby) {
   join.bytesPerSecond = env.bandwidth.value * kBytesPerGbit;
   join.standby = standby;
   join.group = args.shrink.name;
+  if (fabric) join.fabric = fabric->shapeText();
   return join;
 }
 
@@ -52,29 +55,48 @@ Status findServers(const Env& env, ServerPoolArgs& servers) {
   return {};
 }
 
-HubArgs hubArgs(const Env& env, const JoinArgs& args, Join join, Deadline deadline) {
+struct NodeArgs {
+  const JoinArgs& join;
+  const Address& standby;
+  const std::shared_ptr<ClockOffset>& clock;
+  Deadline deadline;
+  const std::optional<FabricSpec>& fabric;
+  const std::shared_ptr<RelayMember>& relays;
+};
+
+// A fabric needs no servers: all its machines sum.
+Status checkServers(const Env& env, const std::optional<FabricSpec>& fabric) {
+  if (!fabric || env.servers.empty()) return {};
+  return failure(Code::kInvalidUsage,
+                 "BPS_SERVERS={} and BPS_FABRIC={}: servers are not possible on a fabric, because most machines cannot "
+                 "reach them; unset one of the two",
+                 env.servers, env.fabric);
+}
+
+HubArgs hubArgs(const Env& env, const NodeArgs& node, Join join) {
+  const JoinArgs& args = node.join;
   HubArgs hub;
   hub.id = args.id;
   hub.credentials = {args.id.key, env.auth, timeoutMs(env)};
   hub.join = std::move(join);
   hub.shrink = args.shrink;
   hub.interfaces = env.socketIfname;
-  hub.deadline = deadline;
+  hub.deadline = node.deadline;
+  hub.relays = node.relays;
   hub.settings = {env.partitionBytes.value, env.exchangeBytes.value,          env.singleOwnerBytes.value,
                   timeoutMs(env),           static_cast<uint32_t>(env.rails), env.checksum,
                   serverTimeoutMs(env) / 2};
   hub.servers.required = env.requireServers;
   hub.serverList = env.servers;
-  hub.startError = findServers(env, hub.servers);
+  if (node.fabric) {
+    hub.settings.fabricN = static_cast<uint32_t>(node.fabric->shape.n());
+    hub.settings.fabricK = static_cast<uint32_t>(node.fabric->shape.k());
+    hub.settings.rails = 1;
+  }
+  hub.startError = checkServers(env, node.fabric);
+  if (hub.startError.ok()) hub.startError = findServers(env, hub.servers);
   return hub;
 }
-
-struct NodeArgs {
-  const JoinArgs& join;
-  const Address& standby;
-  const std::shared_ptr<ClockOffset>& clock;
-  Deadline deadline;
-};
 
 Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const NodeArgs& node,
                                                        ControlNodeEvents& events) {
@@ -83,16 +105,30 @@ Result<std::unique_ptr<ControlNode>> createControlNode(const Env& env, const Nod
   if (args.rank >= args.nRanks)
     return failure(Code::kInvalidArgument, "rank {} is out of range: the communicator has {} ranks", args.rank,
                    args.nRanks);
-  Join join = joinOf(env, args, node.standby);
+  Join join = joinOf(env, args, node.standby, node.fabric);
   if (args.rank > 0) {
     HubClientArgs client{args.id, {args.id.key, env.auth, timeoutMs(env)}, std::move(join), node.deadline};
     client.clock = node.clock;
+    client.relays = node.relays;
     if (!args.shrink.rankNames.empty()) client.hubName = args.shrink.rankNames.front();
     return std::unique_ptr<ControlNode>(std::make_unique<HubClient>(std::move(client), events));
   }
-  HubArgs hub = hubArgs(env, args, std::move(join), node.deadline);
+  HubArgs hub = hubArgs(env, node, std::move(join));
   hub.ports = env.portRange;
   return std::unique_ptr<ControlNode>(BPS_TRY(Hub::create(std::move(hub), events)));
+}
+
+Result<std::shared_ptr<RelayMember>> createRelayMember(const Env& env, const JoinArgs& args, const FabricSpec& fabric) {
+  const FabricPlace place = BPS_TRY(findPlace(fabric, interfaceAddresses(), env.socketIfname));
+  RelayMemberArgs relays = relayMemberArgs(place, fabric.relayPort);
+  relays.self = {args.rank, localHostName()};
+  relays.nRanks = args.nRanks;
+  relays.timeout = std::chrono::milliseconds(timeoutMs(env));
+  relays.direct = args.direct;
+  auto member = BPS_TRY(RelayMember::create(std::move(relays)));
+  member->expect(args.id.address);
+  member->ask(args.id.address);
+  return member;
 }
 
 }  // namespace
@@ -118,9 +154,14 @@ class ControlPlane::Impl {
       standbyAddress = BPS_TRY(localAddress(socket.get()));
       standby_ = std::make_shared<const UniqueFd>(std::move(socket));
     }
-    node_ = BPS_TRY(createControlNode(env_, {args_, standbyAddress, clock_, deadline}, mailbox_));
+    const std::optional<FabricSpec> fabric = BPS_TRY(parseFabric(env_.fabric));
+    if (fabric && fabric->relayPort != 0 && args_.nRanks > 1)
+      relays_ = BPS_TRY(createRelayMember(env_, args_, *fabric));
+    node_ = BPS_TRY(createControlNode(env_, {args_, standbyAddress, clock_, deadline, fabric, relays_}, mailbox_));
     thread_ = std::thread([this] { main(); });
-    return mailbox_.waitJoin(deadline, roster_);
+    Status joined = mailbox_.waitJoin(deadline, roster_);
+    const std::string problem = joined.ok() || relays_ == nullptr ? "" : relays_->problem();
+    return problem.empty() ? std::move(joined) : std::move(joined).within(problem);
   }
 
   Mailbox& mailbox() { return mailbox_; }
@@ -146,12 +187,14 @@ class ControlPlane::Impl {
       set.clear();
       set.add(mailbox_.wakeFd());
       node_->watch(set);
+      if (relays_) relays_->watch(set);
       if (end) set.wakeAt(end->at());
       BPS_TRY(set.wait());
       bool stopped = false;
       for (const Mailbox::Call& call : mailbox_.takeCalls(stopped)) call(*node_);
       node_->setHeartbeat(mailbox_.heartbeat());
       node_->step(set);
+      if (relays_) relays_->step(set);
       if (!end && stopped) end = Deadline::in(kFailureFlushTime);
       if (end && (node_->isFlushed() || end->passed())) return {};
     }
@@ -161,7 +204,9 @@ class ControlPlane::Impl {
   const JoinArgs args_;
   const std::shared_ptr<ClockOffset> clock_;  // null if it is not measured
   Mailbox mailbox_;
-  std::shared_ptr<const UniqueFd> standby_;  // join() sets standby_ and roster_, which are constant afterwards
+  // join() sets these three, which are constant afterwards.
+  std::shared_ptr<const UniqueFd> standby_;
+  std::shared_ptr<RelayMember> relays_;  // null if there is no relay to dial through
   Roster roster_;
   std::unique_ptr<ControlNode> node_;  // only the control thread uses it after join() has started the thread
   std::thread thread_;

@@ -37,6 +37,7 @@ struct JoinArgs {
   uint32_t nRanks = 1;
   std::string hostId;  // if it is empty, localHostId() supplies the id
   ShrinkGroup shrink{};
+  bool direct = true;  // as in RelayMemberArgs
 };
 
 // A call of this rank that waits for data of another member, and the number of that member.

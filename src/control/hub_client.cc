@@ -28,13 +28,17 @@ HubClient::HubClient(HubClientArgs args, ControlNodeEvents& events) : args_(std:
   RendezvousRequest request;
   request.rank = args_.join.rank;
   request.nRanks = args_.join.nRanks;
-  rendezvous_ = std::make_unique<RendezvousClient>(
-      DialArgs{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0}, request, args_.deadline);
+  rendezvous_ =
+      std::make_unique<RendezvousClient>(dialArgs(args_.id.address, Purpose::kRendezvous), request, args_.deadline);
   state_ = State::kAskingRendezvous;
 }
 
+DialArgs HubClient::dialArgs(const Address& address, Purpose purpose) const {
+  return {{address}, args_.credentials, purpose, 0, args_.relays};
+}
+
 void HubClient::startDialing(const Address& hub) {
-  dialer_ = std::make_unique<Dialer>(DialArgs{{hub}, args_.credentials, Purpose::kJoin, 0}, args_.deadline);
+  dialer_ = std::make_unique<Dialer>(dialArgs(hub, Purpose::kJoin), args_.deadline);
   state_ = State::kDialingHub;
 }
 
@@ -145,21 +149,21 @@ Status HubClient::dialHub(const PollSet& set) {
   }
   if (std::move(progress).value() == Progress::kPending) return {};
   Peer peer = dialer_->take();
-  dialer_.reset();
   const std::string name = args_.hubName + " at " + peer.socket->peer();
   hub_ = std::make_unique<Link>(std::move(peer), name, args_.credentials.timeoutMs);
   args_.join.remainingMs = remainingMs(args_.deadline);
+  if (!dialer_->way().hops.empty()) args_.join.via = dialer_->way().hops.front().rank;
   hub_->send(args_.join);
   state_ = State::kAwaitingRoster;
   return {};
 }
 
 Status HubClient::receive(const PollSet& set) {
-  Status status = hub_->step(set);
+  Status status = withWay(hub_->step(set));
   for (int turn = 0; turn < kFramesPerStep && status.ok() && hub_; ++turn) {
     Result<std::optional<Frame>> frame = hub_->next();
     if (!frame.ok()) {
-      status = std::move(frame).status();
+      status = withWay(std::move(frame).status());
       break;
     }
     const std::optional<Frame> got = std::move(frame).value();
@@ -171,6 +175,14 @@ Status HubClient::receive(const PollSet& set) {
   if (state_ != State::kLeaving) return status;
   if (!status.ok()) finish();  // the hub closes the connection after it has read the goodbye
   return {};
+}
+
+// A relay that ends takes the connection with it, so the hub may be alive.
+Status HubClient::withWay(Status failure) const {
+  if (failure.ok() || dialer_->way().hops.empty()) return failure;
+  return std::move(failure).within(fmt::format("the connection to {} leads through {}, and broke",
+                                               roster_.ranks.empty() ? args_.hubName : roster_.rankName(0),
+                                               hopsText(dialer_->way().hops)));
 }
 
 bool HubClient::isExpected(MessageType type) const {

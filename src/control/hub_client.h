@@ -34,8 +34,9 @@ struct HubClientArgs {
   Credentials credentials;
   Join join;
   Deadline deadline;
-  std::string hubName = "rank 0";        // for errors before the hub has sent the roster
-  std::shared_ptr<ClockOffset> clock{};  // null: the clock of the hub is not measured
+  std::string hubName = "rank 0";         // for errors before the hub has sent the roster
+  std::shared_ptr<ClockOffset> clock{};   // null: the clock of the hub is not measured
+  std::shared_ptr<RelayMember> relays{};  // as in DialArgs
 };
 
 class HubClient final : public ControlNode {
@@ -92,6 +93,8 @@ class HubClient final : public ControlNode {
   void checkDeadlines();
   void holdFailure(size_t member, Status failure);
   void startDialing(const Address& hub);
+  DialArgs dialArgs(const Address& address, Purpose purpose) const;
+  Status withWay(Status failure) const;
   bool joining() const { return state_ == State::kAskingRendezvous || state_ == State::kAwaitingRoster; }
   void fail(const Status& failure);
   void finish();
@@ -100,7 +103,7 @@ class HubClient final : public ControlNode {
   HubClientArgs args_;
   ControlNodeEvents& events_;
   std::unique_ptr<RendezvousClient> rendezvous_;
-  std::unique_ptr<Dialer> dialer_;
+  std::unique_ptr<Dialer> dialer_;  // after it has reached the hub, it knows the way
   std::unique_ptr<Link> hub_;
   Roster roster_;
   std::vector<bool> left_;             // by member; also true for an absent server

@@ -10,6 +10,9 @@ namespace bps::constants {
 // Chunks.
 inline constexpr size_t kMaxChunkBytes      = 256U << 10;  // bytes; a larger value saves messages but overflows caches
 inline constexpr size_t kMinChunkBytes      = 6U << 10;    // bytes; a larger value saves messages but reduces overlap
+// The blocks of an all-reduce on a BCube (bcube.h).
+inline constexpr size_t kMinBcubeBlock = 16U << 10, kMaxBcubeBlock = 64U << 10, kBcubeBlocks = 48;
+inline constexpr size_t kBcubeBytesInFlight = 256U << 10;
 inline constexpr size_t kQuantumBytes       = 64;          // bytes of a cache line, so that chunks do not share lines
 inline constexpr size_t kLocalQuantumBytes  = 48 * 64;     // bytes; 2, 3, 4, 6, 8, 12, 16 and 24 local ranks divide it
 inline constexpr size_t kMinLocalQuanta     = 64;          // quanta; smaller calls use kQuantumBytes as their quantum

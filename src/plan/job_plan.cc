@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/env.h"
+#include "src/base/format.h"
 
 namespace bps {
 namespace {
@@ -38,6 +39,27 @@ size_t exchangeChunkBytes(const Roster& roster, size_t maxChunkBytes) {
   return std::min(maxChunkBytes, std::max(constants::kMinExchangeChunk, 2 * maxChunkBytes / machines));
 }
 
+// On a BCube, every machine sums its cells of all blocks (bcube.h), and there are no owners.
+Status planBcube(const Roster& roster, JobPlan& plan) {
+  Bcube shape = BPS_TRY(Bcube::create(roster.settings.fabricN, roster.settings.fabricK));
+  if (!roster.servers.empty())
+    return {Code::kInvalidUsage, "BPS_FABRIC: summation servers are not possible on a BCube; unset BPS_SERVERS"};
+  if (roster.machines.size() == 1) return {};
+  if (roster.machines.size() != shape.machines())
+    return failure(Code::kInvalidUsage, "BPS_FABRIC: {} has {} machines, the job has {}", shape.text(),
+                   shape.machines(), roster.machines.size());
+  plan.owners.assign(roster.endpoints(), false);
+  plan.rails = 1;
+  CutLimits& limits = plan.limits;
+  limits.maxChunkBytes = limits.targetChunkBytes = std::min(limits.maxChunkBytes, constants::kMaxBcubeBlock);
+  limits.exchangeBytes = limits.exchangeChunkBytes = limits.singleOwnerBytes = 0;
+  plan.measureExchangePath = plan.measureSingleOwnerPath = false;
+  plan.bcubeLimits.maxBlockBytes = limits.maxChunkBytes;
+  plan.bcubeLimits.quantumBytes = limits.quantumBytes;
+  plan.bcube = shape;
+  return {};
+}
+
 }  // namespace
 
 Result<JobPlan> JobPlan::make(const Roster& roster) {
@@ -63,6 +85,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
       plan.measureSingleOwnerPath ? 0 : std::min<size_t>(roster.settings.singleOwnerBytes, limits.maxChunkBytes);
   if (roster.ranks.size() > roster.machines.size()) limits.quantumBytes = constants::kLocalQuantumBytes;
   plan.rails = network ? roster.rails() : 1;
+  if (roster.settings.fabricN != 0) BPS_TRY(planBcube(roster, plan));
   return plan;
 }
 

@@ -3,9 +3,11 @@
 // server; the machines have the lowest endpoint numbers.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/plan/bcube/bcube.h"
 #include "src/plan/cutter.h"
 #include "src/plan/shares.h"
 #include "src/wire/roster.h"
@@ -22,6 +24,8 @@ struct JobPlan {
   bool measureExchangePath = false, measureSingleOwnerPath = false;
   size_t depth = constants::kMaxWindow;  // largest number of chunks in flight on one lane
   size_t rails = 1;                      // largest possible number of rails
+  std::optional<Bcube> bcube;            // if set, the machines form a BCube, and there are no owners
+  BcubeLimits bcubeLimits;
 
   static Result<JobPlan> make(const Roster& roster);
   // Returns the largest number of bytes of contributions and sums that one owner holds on one rail.

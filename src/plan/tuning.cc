@@ -168,7 +168,7 @@ double holdSeconds(const Tuning& tuning, const JobPlan& plan) {
 }
 
 Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const TimedCalls& run) {
-  if (busiestTraffic(plan) == 0) return Tuning{plan.limits, {}};
+  if (plan.bcube || busiestTraffic(plan) == 0) return Tuning{plan.limits, {}};
   Prober prober(plan, run);
   NetworkCosts costs;
   BPS_TRY(prober.measureSmallCalls(costs));

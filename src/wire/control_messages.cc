@@ -127,7 +127,7 @@ void each(auto& side, auto& m, const RendezvousRequest*) {
 void each(auto& side, auto& m, const RendezvousReply*) { side.fields(m.hub); }
 void each(auto& side, auto& m, const Join*) {
   side.fields(m.rank, m.nRanks, m.remainingMs, m.pid, m.libraryVersion, m.hostId, m.hostName, m.bytesPerSecond,
-              m.standby, m.group);
+              m.standby, m.group, m.fabric, m.via);
 }
 void each(auto& side, auto& m, const Offer*) { side.fields(m.libraryVersion, m.bytesPerSecond); }
 void each(auto& side, auto& m, const OpenJob*) { side.fields(m.proposal, m.endpoint, m.roster); }

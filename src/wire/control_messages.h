@@ -89,8 +89,12 @@ struct Join {
   std::string hostId;
   std::string hostName;
   double bytesPerSecond = 0;
-  Address standby{};    // RankEntry::standby; empty in a communicator of one rank
-  std::string group{};  // the ranks that a shrink excludes, as text; empty in other communicators
+  Address standby{};     // RankEntry::standby; empty in a communicator of one rank
+  std::string group{};   // the ranks that a shrink excludes, as text; empty in other communicators
+  std::string fabric{};  // the shape of the sender's fabric, such as "bcube:n=3,k=2"; empty if there is none
+  // The rank of the neighbour whose relay the connection to the hub leads through; kDirect if there is none.
+  static constexpr uint32_t kDirect = ~uint32_t{0};
+  uint32_t via = kDirect;
 };
 
 // A server's first message to the hub after the handshake.

@@ -21,7 +21,7 @@
 
 namespace bps {
 
-inline constexpr uint16_t kControlVersion = 16;
+inline constexpr uint16_t kControlVersion = 17;
 inline constexpr size_t kFrameHeaderBytes = 20;
 // The maximum payload sizes before and after the peer is authenticated.
 inline constexpr size_t kMaxUnauthenticatedFrameBytes = 1024;

@@ -59,6 +59,8 @@ struct JobSettings {
   uint32_t rails = 0;            // maximum number of rails, or 0 to let the machine plans decide
   bool checksum = false;         // true if every chunk carries a checksum of its payload
   uint32_t serverTimeoutMs = 0;  // BPS_SERVER_TIMEOUT
+  // The shape of the fabric (BPS_FABRIC): n and k of a BCube. 0 if all machines reach each other.
+  uint32_t fabricN = 0, fabricK = 0;
 };
 
 struct Roster {

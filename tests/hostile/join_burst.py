@@ -18,7 +18,8 @@ from wire import Type
 
 def join(rank, ranks):
     return (struct.pack("<IIIII", rank, ranks, 10000, 1, 100) + wire.blob(f"id{rank}") + wire.blob("host") +
-            struct.pack("<dB", 0, 0) + wire.blob(""))  # without a standby address and not in a shrink
+            struct.pack("<dB", 0, 0) + wire.blob("") +  # without a standby address and not in a shrink
+            wire.blob("") + struct.pack("<I", 0xFFFFFFFF))  # without a fabric and directly
 
 
 def gets_roster(rank):

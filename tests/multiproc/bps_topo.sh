@@ -25,6 +25,16 @@ BPS_TOPO_FILE=$data/nvlink.xml BPS_STRATEGY=flat_ring BPS_TOPO_DUMP_FILE=$WORK/d
 json 'plan["strategy"] == "flat_ring"'
 "$topo" plan --topo "$WORK/dump.xml" | tail -n +2 | diff - <(tail -n +2 "$data/nvlink.plan") > "$WORK/diff" ||
   fail "the dump describes a different machine: $(cat "$WORK/diff")"
+"$topo" plan --fabric bcube:3,2 --link-gbps 10 --bytes 64M | diff -u "$data/bcube_3_2.fabric_plan" - > "$WORK/diff" ||
+  fail "unexpected plan of a fabric: $(cat "$WORK/diff")"
+"$topo" plan --json --fabric hypercube:3 --link-gbps 8 --bytes 1G > "$WORK/json" || fail "plan --json --fabric"
+json 'plan["machines"] == 8 and len(plan["steps"]) == 6 and abs(plan["seconds"] - 7 / 12 * 1.073741824) < 1e-9'
+json 'abs(plan["seconds_parameter_server"] / plan["seconds"] - 12 / 7) < 1e-9'
+json 'plan["bcube"] == {"switches": 12, "ports": 24, "nics": 24} and plan["fat_tree"]["ports"] == 40'
+json '[row["machines"] for row in plan["comparison"]] == [8, 27, 64, 512, 4096]'
+"$topo" plan --fabric bcube:5,2 --svg "$WORK/times.svg" > /dev/null || fail "plan --fabric --svg"
+python3 -c "import xml.dom.minidom; xml.dom.minidom.parse('$WORK/times.svg')" || fail "the picture of a fabric is no XML"
+grep -q 'BCube(5,2)' "$WORK/times.svg" || fail "the picture does not have the shape"
 "$topo" plan --workers 4 --servers 2 | grep -q '^speed-up over no server: 1.25 ' || fail "plan --workers"
 
 # Invalid variables are marked, and the exit status is 1.
@@ -106,6 +116,19 @@ for option in '--peer a:1' '--out x' '--topo cpu[gpu]' --json; do
   # shellcheck disable=SC2086
   refuses "${option%% *} has no effect with --listen" "$topo" probe --listen 0 $option
 done
+refuses '--fabric ring:3: no kind of fabric; use bcube:N,K or hypercube:K' "$topo" plan --fabric ring:3
+refuses '--fabric bcube:3: not the numbers of a shape' "$topo" plan --fabric bcube:3
+refuses '--fabric bcube:1,2: n=1: a switch joins at least 2 machines' "$topo" plan --fabric bcube:1,2
+refuses '--fabric bcube:65,2: n=65, k=2: more than 4096 machines' "$topo" plan --fabric bcube:65,2
+refuses '--link-gbps 0: must be more than 0' "$topo" plan --fabric bcube:3,2 --link-gbps 0
+refuses '--link-gbps inf: must be more than 0, and finite' "$topo" plan --fabric bcube:3,2 --link-gbps inf
+refuses '--link-gbps needs --fabric' "$topo" plan --link-gbps 10
+refuses '--workers and --fabric exclude each other' "$topo" plan --fabric bcube:3,2 --workers 9
+refuses '/nonexistent/x.svg cannot be written' "$topo" plan --fabric bcube:3,2 --svg /nonexistent/x.svg
+refuses 'action' "$topo" fabric
+refuses 'measure' "$topo" fabric measure
+refuses 'no BCube: .*only lo \(127' "$topo" fabric detect
+refuses '"nic9" is no interface that is up' "$topo" fabric detect --interfaces lo,nic9
 "$topo" plan --json --workers 8 --servers 4 > "$WORK/json" || fail "plan --json of a split"
 json 'plan["workers"] == 8 and plan["servers"] == 4 and len(plan["shares"]["servers"]) == 4 and plan["seconds"] > 0'
 json 'plan["strategy"]'

@@ -38,6 +38,9 @@ refuses "--rtt: 'soon' is not a time from 0.01 to 1000 (ms" --rtt soon
 refuses "--rtt: '0' is not a time" --rtt 0
 refuses "--rtt: '1001' is not a time" --rtt 1001
 refuses "--queue: '-5' is not a time from 0.1 to 10000 (ms" --queue=-5
+refuses "--bcube and -n exclude each other" --bcube 2,2
+refuses "--bcube: '1,2': N must be at least 2" --bcube 1,2
+refuses "--one-nic needs --bcube" --one-nic
 mkdir -p "$WORK/no_delay_line/bin"
 ln -s "$(realpath "$BUILD")"/bin/bps-* "$WORK/no_delay_line/bin"
 refuses "--rtt: .*delay-line is not there" --rtt 1 --build "$WORK/no_delay_line"

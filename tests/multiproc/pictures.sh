@@ -38,6 +38,10 @@ done
 "$topo" plan --workers 4 --servers 2 --topo 'cpu[sw[gpu*4] nic]' --svg "$WORK/split.svg" > "$WORK/out" || fail "plan --workers --svg"
 grep -q '^speed-up over no server' "$WORK/out" || fail "plan --workers --svg prints no split"
 check "$WORK/split.svg"
+for shape in bcube:5,2 hypercube:8 bcube:4096,1; do
+  "$topo" plan --fabric "$shape" --svg "$WORK/fabric.svg" > "$WORK/out" || fail "plan --fabric $shape --svg"
+  check "$WORK/fabric.svg"
+done
 "$topo" plan --topo 'cpu[gpu]' --svg /nonexistent/x.svg > "$WORK/out" 2>&1 && fail "exit 0 without a picture"
 
 # perf/emulated_cluster --plot, with results of one size and of many.

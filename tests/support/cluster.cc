@@ -73,6 +73,7 @@ std::vector<Status> runRanks(const Job& job, const Body& body) {
       Env env = job.env;
       env.servers = job.servers;
       env.hostId = "machine" + std::to_string(machineOf(job, rank));
+      if (job.perMachine) job.perMachine(machineOf(job, rank), env);
       const auto communicator =
           BPS_TRY(Communicator::create(env, {id, static_cast<uint32_t>(rank), static_cast<uint32_t>(job.ranks)}));
       BPS_TRY(communicator->start());

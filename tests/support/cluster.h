@@ -51,6 +51,7 @@ struct Job {
   std::vector<size_t> machines = {};  // the number of ranks of each machine; if empty, ranksPerMachine applies
   std::string servers;
   Env env = testEnv();
+  std::function<void(size_t machine, Env& env)> perMachine = {};  // changes the environment of a machine's ranks
   std::chrono::seconds limit{60};
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <initializer_list>
 #include <string>
@@ -10,6 +11,10 @@
 #include "src/base/env.h"
 #include "src/base/format.h"
 #include "src/base/guard.h"
+#include "tools/bps_topo/fabric/detect.h"
+#include "tools/bps_topo/fabric/fabric_report.h"
+#include "tools/bps_topo/fabric/level_interfaces.h"
+#include "tools/bps_topo/fabric/neighbours.h"
 #include "tools/bps_topo/machine_json.h"
 #include "tools/bps_topo/machine_report.h"
 #include "tools/bps_topo/network/listen.h"
@@ -25,9 +30,11 @@ struct Options {
   bool env = false;
   bool envMarkdown = false;
   SplitRequest split{.workers = 0, .servers = 0, .workerGbps = {100}, .serverGbps = {100}, .bytes = 0};
+  FabricRequest fabric;
   MachineReportRequest machine;
   std::string bytes = "1G";
-  std::string svg, out, listen, peer;
+  std::string svg, out, listen, peer, fabricAction;
+  std::vector<std::string> interfaces;
   bool json = false;
 };
 
@@ -54,8 +61,13 @@ void declarePlan(CommandLine& line, Options& options) {
   line.option("--worker-gbps", options.split.workerGbps,
               "NIC rate of the workers in Gbit/s: one value, or one per worker (default 100)");
   line.option("--server-gbps", options.split.serverGbps, "NIC rate of the servers in Gbit/s; 0: absent (default 100)");
-  line.option("--svg", options.svg,
-              "also draw the machine to this file, with the bytes that the plan sends over each link");
+  line.option("--fabric", options.fabric.shape,
+              "bcube:N,K or hypercube:K: plan an all-reduce on this network, and compare it with others");
+  line.option("--link-gbps", options.fabric.linkGbps, "rate of every link of the fabric in Gbit/s (default 10)");
+  line.option(
+      "--svg", options.svg,
+      "also draw the machine to this file, with the bytes that the plan sends over each link; with --fabric, draw "
+      "the times of the compared networks");
 }
 
 // Rejects options that have no effect with `show`.
@@ -65,6 +77,15 @@ Status checkShow(const CommandLine& line) {
 }
 
 Status checkPlan(const CommandLine& line, const Options& options) {
+  if (options.fabric.shape.empty()) {
+    BPS_TRY(line.refuse({"--link-gbps"}, "needs --fabric"));
+  } else {
+    if (!(options.fabric.linkGbps > 0) || !std::isfinite(options.fabric.linkGbps))
+      return failure(Code::kInvalidArgument, "--link-gbps {:g}: must be more than 0, and finite",
+                     options.fabric.linkGbps);
+    return line.refuse({"--workers", "--servers", "--worker-gbps", "--server-gbps", "--topo", "--gpus", "--roots"},
+                       "and --fabric exclude each other");
+  }
   if (options.split.workers == 0)
     return line.refuse({"--servers", "--worker-gbps", "--server-gbps"},
                        "needs --workers: it applies to the split between machines");
@@ -99,9 +120,19 @@ Status runShow(Options& options) {
   return options.svg.empty() ? Status() : writeText(options.svg, showSvg(report));
 }
 
+Status planFabric(Options& options) {
+  auto bytes = parseBytes(options.bytes);
+  if (!bytes.ok()) return std::move(bytes).status().within("--bytes " + options.bytes);
+  options.fabric.bytes = std::move(bytes).value();
+  if (options.json) fmt::print("{}\n", BPS_TRY(fabricJson(options.fabric)).dump(2));
+  else fmt::print("{}", BPS_TRY(fabricText(options.fabric)));
+  return options.svg.empty() ? Status() : writeText(options.svg, BPS_TRY(fabricSvg(options.fabric)));
+}
+
 // Prints the plan. With --workers, the text shows only the split between machines, and the JSON
 // and the picture contain the plan of the machine.
 Status runPlan(Options& options) {
+  if (!options.fabric.shape.empty()) return planFabric(options);
   nlohmann::ordered_json split = nlohmann::ordered_json::object();
   if (options.split.workers > 0) {
     auto bytes = parseBytes(options.bytes);
@@ -140,6 +171,29 @@ Result<int> runProbe(Options& options) {
   return std::any_of(results.begin(), results.end(), [](const ProbeResult& measure) { return measure.failed; }) ? 1 : 0;
 }
 
+void declareFabric(CommandLine& line, Options& options) {
+  line.choice("action", options.fabricAction, "detect: ask the neighbours whether the network is a BCube", {"detect"});
+  line.require("action");
+  line.option("--interfaces", options.interfaces,
+              "interfaces of the levels, that of level 0 first, separated by commas (default: those of "
+              "BPS_SOCKET_IFNAME)");
+}
+
+// Prints what answers, and the proposal if the network is a BCube.
+Status runFabric(const Options& options) {
+  constexpr std::chrono::seconds kLongest(60);
+  const Env env = BPS_TRY(processEnv());
+  const std::vector<Interface> interfaces = BPS_TRY(chooseInterfaces(options.interfaces, env.socketIfname));
+  BPS_TRY(checkInterfaces(interfaces));
+  const std::vector<std::vector<Address>> answers = BPS_TRY(askNeighbours(interfaces, Deadline::in(kLongest)));
+  std::vector<LevelSurvey> levels;
+  for (size_t level = 0; level < interfaces.size(); ++level) levels.push_back({interfaces[level], answers[level]});
+  fmt::print("{}", surveyText(levels));
+  std::fflush(stdout);  // before the error, if there is one
+  fmt::print("{}", proposalText(BPS_TRY(proposeFabric(levels))));
+  return {};
+}
+
 int main(int argc, char** argv) {
   Options options;
   CommandLine line(
@@ -164,6 +218,8 @@ int main(int argc, char** argv) {
   probe.option(
       "--listen", options.listen,
       "be the remote end for --peer, measure nothing: [ADDR:]PORT (default: first usable interface, port 7701)");
+  CommandLine& fabric = line.command("fabric", "find out whether the network of this machine is a BCube");
+  declareFabric(fabric, options);
   if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   const EnvText table = options.env ? envText(nullptr, nullptr) : EnvText();
   fmt::print("{}", table.text);
@@ -175,6 +231,7 @@ int main(int argc, char** argv) {
   if (!status.ok()) return line.printUsageError(status.message());
   if (show.given()) status = guarded([&] { return runShow(options); });
   if (plan.given()) status = guarded([&] { return runPlan(options); });
+  if (fabric.given()) status = guarded([&] { return runFabric(options); });
   int incomplete = table.wrong > 0 ? 1 : 0;
   if (probe.given())
     status = guarded([&]() -> Status {
@@ -182,7 +239,8 @@ int main(int argc, char** argv) {
       return {};
     });
   if (!status.ok()) return line.printUsageError(status.message());
-  const bool asked = options.env || options.envMarkdown || show.given() || plan.given() || probe.given();
+  const bool asked =
+      options.env || options.envMarkdown || show.given() || plan.given() || probe.given() || fabric.given();
   if (asked && std::fflush(stdout) != 0) return line.printUsageError("standard output cannot be written");
   return asked ? incomplete : line.printUsageError("nothing to do");
 }

@@ -4,12 +4,25 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <bit>
 #include <memory>
 #include <string_view>
 
 #include "src/base/format.h"
 
 namespace bps {
+
+namespace {
+
+unsigned prefixBits(const sockaddr* mask) {
+  if (mask == nullptr) return 0;
+  unsigned bits = 0;
+  const Address address(mask, mask->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  for (const uint8_t byte : address.ip()) bits += static_cast<unsigned>(std::popcount(byte));
+  return bits;
+}
+
+}  // namespace
 
 std::vector<Interface> interfaceAddresses() {
   std::vector<Interface> found;
@@ -21,7 +34,7 @@ std::vector<Interface> interfaceAddresses() {
     const int family = i->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     const Address address(i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    found.push_back({i->ifa_name, address});
+    found.push_back({i->ifa_name, address, prefixBits(i->ifa_netmask)});
   }
   return found;
 }

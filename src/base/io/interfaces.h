@@ -13,6 +13,7 @@ namespace bps {
 struct Interface {
   std::string name;
   Address address;
+  unsigned prefixBits = 0;  // the addresses that agree in these first bits are in the network of the interface
 };
 // Returns every address of every interface that is up.
 std::vector<Interface> interfaceAddresses();

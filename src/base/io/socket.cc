@@ -52,6 +52,14 @@ Result<UniqueFd> listenOn(const Address& address, int backlog) {
   return listenAt(address, backlog, error);
 }
 
+Result<std::optional<UniqueFd>> listenIfFree(const Address& address, int backlog) {
+  int error = 0;
+  Result<UniqueFd> listening = listenAt(address, backlog, error);
+  if (listening.ok()) return std::optional<UniqueFd>(std::move(listening).value());
+  if (error == EADDRINUSE) return std::optional<UniqueFd>();
+  return std::move(listening).status();
+}
+
 // The search starts after the port of the previous call, and at a different port in each process.
 // The first port that the search tries is therefore usually free.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog) {

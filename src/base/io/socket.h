@@ -12,6 +12,8 @@ namespace bps {
 
 // Opens a listening socket (SO_REUSEADDR, close-on-exec, non-blocking). Port 0 means any free port.
 Result<UniqueFd> listenOn(const Address& address, int backlog = 512);
+// As listenOn(address, backlog), but returns nothing if the port is in use.
+Result<std::optional<UniqueFd>> listenIfFree(const Address& address, int backlog);
 // As listenOn(address, backlog), but port 0 means a free port of the range. If no port of the range
 // is free, the failure names the range.
 Result<UniqueFd> listenOn(const Address& address, const PortRange& ports, int backlog = 512);

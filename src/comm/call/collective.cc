@@ -29,4 +29,15 @@ std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   return chunks;
 }
 
+std::vector<ChunkRef> makeChunks(const std::vector<BcubeBlock>& blocks, size_t elementBytes) {
+  std::vector<ChunkRef> chunks;
+  for (const BcubeBlock& block : blocks) {
+    ChunkRef chunk{ChunkRef::kExchangePath, block.range.offset * elementBytes, block.range.count * elementBytes};
+    chunk.round = static_cast<uint32_t>(chunks.size());
+    chunk.thread = static_cast<uint32_t>(block.thread);
+    chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
 }  // namespace bps

@@ -7,6 +7,7 @@
 
 #include "src/comm/call/staged_call.h"
 #include "src/comm/call/stream_position.h"
+#include "src/plan/bcube/bcube.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
 
@@ -23,8 +24,9 @@ struct ChunkRef {
   uint32_t owner = 0;
   size_t offset = 0;  // bytes
   size_t bytes = 0;
-  uint32_t round = 0;  // of the call; round 0 has the first chunk of each owner
-  bool onGpu = false;  // true for a staged chunk that bypasses host memory
+  uint32_t round = 0;   // of the call; round 0 has the first chunk of each owner
+  bool onGpu = false;   // true for a staged chunk that bypasses host memory
+  uint32_t thread = 0;  // the thread of a BCube (plan/bcube/bcube.h) that carries the chunk
 };
 
 struct Collective {
@@ -58,5 +60,6 @@ struct Collective {
 };
 
 std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes);
+std::vector<ChunkRef> makeChunks(const std::vector<BcubeBlock>& blocks, size_t elementBytes);
 
 }  // namespace bps

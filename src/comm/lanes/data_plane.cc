@@ -7,6 +7,7 @@
 
 #include "src/base/format.h"
 #include "src/base/log.h"
+#include "src/comm/lanes/bcube/bcube_network.h"
 #include "src/comm/lanes/substitute_lane.h"
 #include "src/plan/send_order.h"
 
@@ -31,6 +32,10 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   std::unique_ptr<DataPlane> plane(new DataPlane(spec));
   if (plane->spec_.plugin == nullptr)
     plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
+  if (spec.plan.bcube) {
+    BPS_TRY(plane->connectOnBcube());
+    return plane;
+  }
   const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
   const int device = plane->nic_.device = planned.value_or(0);
@@ -84,6 +89,31 @@ Status DataPlane::connectMesh(net::Mesh& mesh, Deadline deadline) {
   }
 }
 
+Status DataPlane::connectOnBcube() {
+  const Roster& roster = spec_.control.roster();
+  const std::optional<FabricSpec> fabric = BPS_TRY(parseFabric(spec_.env.fabric));
+  if (!fabric || fabric->shape.text() != spec_.plan.bcube->text())
+    return failure(Code::kInvalidUsage, "{}: BPS_FABRIC is {}, but rank 0 has a {}",
+                   roster.rankName(spec_.control.rank()), fabric ? fabric->shape.text() : "unset",
+                   spec_.plan.bcube->text());
+  const FabricPlace place = BPS_TRY(findPlace(*fabric, interfaceAddresses(), spec_.env.socketIfname));
+  BcubeNetwork network = BPS_TRY(connectBcube({*spec_.plugin, spec_.control, place, spec_.deadline, spec_.cancelled}));
+  nic_.name = network.nics;
+  nic_.transport = fmt::format("{}, {}, {} {}", spec_.plugin->description(), network.nics, place.shape.text(),
+                               place.shape.addressText(place.address));
+  nic_.gpuObstacle = "BPS_FABRIC: all blocks pass through host memory";
+  BcubeSpec spec(Summation::of(roster, spec_.env.reduceThreads));
+  spec.shape = place.shape;
+  spec.address = place.address;
+  spec.machineAt = std::move(network.machineAt);
+  spec.maxBlockBytes = spec_.plan.limits.maxChunkBytes;
+  spec.window = bcubeWindow(place.shape.k());
+  spec.recorder = recorder(trace::kExchangePath);
+  lanes_.resize(roster.endpoints());
+  ownerless_.bcube = BPS_TRY(BcubePath::create(spec_.buffers, std::move(spec), std::move(network.neighbours)));
+  return {};
+}
+
 Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
   const Roster& roster = spec.control.roster();
   const JobPlan& plan = spec.plan;
@@ -102,7 +132,8 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
     if (connections.pushOut) lanes_[peer] = BPS_TRY(createLane(peer, std::move(connections)));
   }
   sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
-  if (spec.usesExchangePath()) exchange_ = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
+  if (spec.usesExchangePath())
+    ownerless_.exchange = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
   if (!plan.owners[self_]) return {};
   return createService(spec, std::move(service));
 }
@@ -208,13 +239,14 @@ Status DataPlane::replaceLane(size_t endpoint, EndedLane ended, Recovery recover
 }
 
 void DataPlane::submit(Collective& call) {
+  if (ownerless_.bcube != nullptr) return ownerless_.bcube->submit(call);
   if (call.chunks.front().usesExchangePath()) {
-    exchange_->submit(call);
+    ownerless_.exchange->submit(call);
     return;
   }
   call.firstRound = rounds_;
   rounds_ += call.chunks.back().round + 1;
-  if (exchange_ != nullptr) exchange_->submittedToLanes(call.call, rounds_);
+  if (ownerless_.exchange != nullptr) ownerless_.exchange->submittedToLanes(call.call, rounds_);
   for (size_t i = 0; i < call.chunks.size(); ++i) lanes_[call.chunks[i].owner]->submit(call, i);
 }
 
@@ -225,7 +257,9 @@ uint64_t DataPlane::oldestRound() const {
 }
 
 bool DataPlane::drained() const {
-  return (service_ == nullptr || service_->drained()) && (exchange_ == nullptr || exchange_->idle()) &&
+  return (service_ == nullptr || service_->drained()) &&
+         (ownerless_.exchange == nullptr || ownerless_.exchange->idle()) &&
+         (ownerless_.bcube == nullptr || ownerless_.bcube->idle()) &&
          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
 }
 
@@ -244,14 +278,18 @@ Result<bool> DataPlane::step() {
       failedEndpoint_ = endpoint;
     }
   };
+  if (ownerless_.bcube != nullptr) {
+    Result<bool> stepped = ownerless_.bcube->step();
+    mergeOutcome(std::move(stepped), ownerless_.bcube->failedMachine());
+  }
   if (service_ != nullptr) {
     Result<bool> served = service_->step();
     mergeOutcome(std::move(served), service_->failedMachine());
   }
   const uint64_t oldest = oldestRound();
-  if (exchange_ != nullptr) {
-    Result<bool> exchanged = exchange_->step(oldest);
-    mergeOutcome(std::move(exchanged), exchange_->failedMachine());
+  if (ownerless_.exchange != nullptr) {
+    Result<bool> exchanged = ownerless_.exchange->step(oldest);
+    mergeOutcome(std::move(exchanged), ownerless_.exchange->failedMachine());
   }
   for (const size_t endpoint : sendOrder_)
     if (Lane& lane = *lanes_[endpoint]; !lane.idle()) {
@@ -266,7 +304,9 @@ Result<bool> DataPlane::step() {
 // the lane that is furthest behind. The lane to this machine's own summation service reports no wait; the service
 // reports the peer for which it waits.
 std::optional<EndpointWait> DataPlane::checkWait() {
-  const std::optional<EndpointWait> exchange = exchange_ != nullptr ? exchange_->checkWait() : std::nullopt;
+  if (ownerless_.bcube != nullptr) return ownerless_.bcube->checkWait();
+  const std::optional<EndpointWait> exchange =
+      ownerless_.exchange != nullptr ? ownerless_.exchange->checkWait() : std::nullopt;
   std::optional<EndpointWait> served = service_ != nullptr ? service_->checkWait() : std::nullopt;
   if (served && served->endpoint == self_) served.reset();
   std::optional<EndpointWait> waits;
@@ -284,7 +324,8 @@ std::optional<EndpointWait> DataPlane::checkWait() {
 
 void DataPlane::addPeerWaits(std::vector<PeerWait>& waits) const {
   if (service_ != nullptr) service_->addPeerWaits(waits);
-  if (exchange_ != nullptr) exchange_->addPeerWaits(waits);
+  if (ownerless_.exchange != nullptr) ownerless_.exchange->addPeerWaits(waits);
+  if (ownerless_.bcube != nullptr) ownerless_.bcube->addPeerWaits(waits);
   for (const size_t endpoint : sendOrder_)
     lanes_[endpoint]->addPeerWaits(spec_.control.roster().endpointName(endpoint), waits);
 }
@@ -316,7 +357,8 @@ void DataPlane::forEachComm(const std::function<void(net::Comm&)>& use) {
   for (auto& lane : lanes_)
     if (lane != nullptr) lane->forEachComm(use);
   if (service_ != nullptr) service_->forEachComm(use);
-  if (exchange_ != nullptr) exchange_->forEachComm(use);
+  if (ownerless_.exchange != nullptr) ownerless_.exchange->forEachComm(use);
+  if (ownerless_.bcube != nullptr) ownerless_.bcube->forEachComm(use);
 }
 
 }  // namespace bps

@@ -11,6 +11,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/env.h"
+#include "src/comm/lanes/bcube/bcube_path.h"
 #include "src/comm/lanes/exchange_path.h"
 #include "src/comm/lanes/lane.h"
 #include "src/comm/lanes/recovery.h"
@@ -111,6 +112,7 @@ class DataPlane final : public GpuRegionRegistrar {
   explicit DataPlane(const DataPlaneSpec& spec);
   Status connectMesh(net::Mesh& mesh, Deadline deadline);
   void waitForHubFailure() const;
+  Status connectOnBcube();
   ExchangeSpec exchangeSpec() const;
   trace::ChunkRecorder recorder(size_t peer) const {
     return {spec_.recorder, static_cast<uint16_t>(peer), static_cast<uint8_t>(rail_)};
@@ -127,7 +129,11 @@ class DataPlane final : public GpuRegionRegistrar {
   size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
   std::unique_ptr<SumService> service_;
-  std::unique_ptr<ExchangePath> exchange_;    // null if no call takes the exchange path
+  struct Ownerless {                         // the paths of calls without owners
+    std::unique_ptr<ExchangePath> exchange;  // null if no call takes the exchange path
+    std::unique_ptr<BcubePath> bcube;        // if set, it carries all calls, and there are no lanes
+  };
+  Ownerless ownerless_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // per endpoint; null if the endpoint is not an owner
   struct LaneChange {
     size_t endpoint = 0;

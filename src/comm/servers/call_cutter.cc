@@ -16,9 +16,14 @@ Status CallCutter::cut(Collective& call, const FirstError& failure) {
   }
   BPS_TRY(weights_.beforeCut(callsCut_, cutter_));
   ++callsCut_;
-  const Cut cut = cutter_.next(call.call.elementsMoved(), elementSize, call.limits);
-  call.chunks = makeChunks(cut, elementSize);
-  call.window = cut.window;
+  if (plan_.bcube) {
+    call.chunks =
+        makeChunks(cutForBcube(*plan_.bcube, call.call.elementsMoved(), elementSize, plan_.bcubeLimits), elementSize);
+  } else {
+    const Cut cut = cutter_.next(call.call.elementsMoved(), elementSize, call.limits);
+    call.chunks = makeChunks(cut, elementSize);
+    call.window = cut.window;
+  }
   call.rounds = call.chunks.back().round + 1;
   call.remaining = call.chunks.size();
   return {};

@@ -17,7 +17,8 @@ namespace bps {
 
 class CallCutter {
  public:
-  CallCutter(const Roster& roster, const JobPlan& plan) : weights_(roster), cutter_(plan.weights, plan.limits) {}
+  CallCutter(const Roster& roster, const JobPlan& plan)
+      : weights_(roster), cutter_(plan.weights, plan.limits), plan_(plan) {}
 
   // Sets the chunks of the next call. While the CallCutter is held, waits for release() or for a failure of the
   // communicator. Only the thread that uses the communicator calls cut().
@@ -36,6 +37,7 @@ class CallCutter {
   uint64_t callsCut_ BPS_GUARDED_BY(mutex_) = 0;
   ServerWeights weights_;
   Cutter cutter_ BPS_GUARDED_BY(mutex_);
+  const JobPlan& plan_;
 };
 
 }  // namespace bps

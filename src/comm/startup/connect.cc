@@ -12,7 +12,8 @@ namespace {
 // Provides a slot for every chunk in the windows of all owners, within fixed limits.
 LocalRingShape ringShape(const JobPlan& plan, const Machine& machine) {
   const auto owners = static_cast<size_t>(std::count(plan.owners.begin(), plan.owners.end(), true));
-  const size_t slots = std::clamp<size_t>(owners * plan.depth, 8, 64);
+  const size_t chunks = plan.bcube ? bcubeWindow(plan.bcube->k()) : owners * plan.depth;
+  const size_t slots = std::clamp<size_t>(chunks, 8, 64);
   return {static_cast<uint32_t>(machine.ranks.size()), static_cast<uint32_t>(slots), plan.limits.maxChunkBytes, 0, 0};
 }
 

@@ -11,6 +11,8 @@ namespace {
 
 // The time between sending a failure to the other members and reporting the failure to the caller in rank 0.
 constexpr std::chrono::milliseconds kFailureDeliveryDelay(300);
+// How long the hub waits for further losses if connections lead through relays.
+constexpr std::chrono::milliseconds kLossDelay(300);
 
 }  // namespace
 
@@ -53,8 +55,9 @@ void Hub::leave() {
 void Hub::watch(PollSet& set) const {
   if (state_ == State::kOver) return;
   pause_.watch(set);
-  for (const Member& member : members_)
-    if (member.link) member.link->watch(set);
+  for (size_t member = 0; member < members_.size(); ++member)
+    if (members_[member].link && !losses_.has(member)) members_[member].link->watch(set);
+  set.wakeAt(losses_.deadline().at());
   admission_.watch(set);
   servers_.watch(set);
   if (changes_ && ops_->serversConfirmed()) changes_->watch(set);
@@ -92,11 +95,24 @@ Status Hub::advance(const PollSet& set) {
 
 Status Hub::receive(const PollSet& set) {
   for (size_t member = 1; member < members_.size(); ++member) {
-    if (!members_[member].link) continue;
+    if (!members_[member].link || losses_.has(member)) continue;
     const Status received = receiveFrom(member, set);
-    if (!received.ok()) BPS_TRY(lose(member, received));
+    if (!received.ok() && !holdLoss(member, received)) BPS_TRY(lose(member, received));
   }
   return {};
+}
+
+// If connections lead through relays, the member may have been lost with its relay. Silent members are noticed at
+// different times, which are up to a heartbeat interval apart.
+bool Hub::holdLoss(size_t member, const Status& why) {
+  const Link* link = members_[member].link.get();
+  if (!losses_.relayed() || link == nullptr || (!link->silent() && !link->broken())) return false;
+  const uint32_t via = admission_.table().via(member);
+  const bool another = via != Join::kDirect && via != 0;
+  const std::string way = !another ? "" : "; its connection to rank 0 leads through " + nameOf(via);
+  const milliseconds delay = link->silent() ? milliseconds(args_.settings.timeoutMs / 8) : kLossDelay;
+  losses_.add(member, Status(why.code(), why.message() + way), Deadline::in(delay));
+  return true;
 }
 
 // Goes on without a server. Returns the failure if it is not the server's loss.
@@ -252,6 +268,8 @@ Status Hub::addSuspicion(size_t from, const Suspect& suspect) {
 }
 
 Status Hub::checkDeadlines() {
+  BPS_TRY(losses_.due([&](size_t member) { return suspicions_.suspects(member); }));
+  if (!losses_.empty()) return {};  // other failures are consequences
   if (state_ == State::kJoining || state_ == State::kOpening) return checkStart();
   if (const std::optional<std::string> timeoutText = ops_->timeoutText()) return {Code::kRemote, *timeoutText};
   BPS_TRY(checkStalls());
@@ -287,8 +305,7 @@ void Hub::restartStalls() { stalls_->restart(Deadline::Clock::now() + millisecon
 Status Hub::withOwnPause(const Status& failure) const {
   const std::string pause = pause_.text();
   if (failure.code() != Code::kRemote || pause.empty()) return failure.clone();
-  const std::string self = ops_ ? roster_.rankName(0) : admission_.table().name(0);
-  return failure.clone().within(fmt::format("{}, the hub, {}", self, pause));
+  return failure.clone().within(fmt::format("{}, the hub, {}", nameOf(0), pause));
 }
 
 void Hub::fail(const Status& why) {
@@ -304,6 +321,7 @@ void Hub::fail(const Status& why) {
   ops_.reset();
   changes_.reset();
   suspicions_.clear();
+  losses_ = {};
   state_ = State::kFailed;
   failure_ = failure.clone();
   failureDeliveryDeadline_ = Deadline::in(kFailureDeliveryDelay);

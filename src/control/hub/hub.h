@@ -41,6 +41,7 @@
 #include "src/control/control_node.h"
 #include "src/control/hub/control_op_table.h"
 #include "src/control/hub/rank_admission.h"
+#include "src/control/hub/relayed_losses.h"
 #include "src/control/hub/stall_detector.h"
 #include "src/control/hub/suspicions.h"
 #include "src/control/pause_detector.h"
@@ -58,10 +59,11 @@ struct HubArgs {
   Join join;                // rank 0's own
   JobSettings settings;
   ServerPoolArgs servers;
-  std::string serverList;  // BPS_SERVERS
-  std::string interfaces;  // BPS_SOCKET_IFNAME
-  PortRange ports{};       // ports for the hub's listener if the unique id has no port
-  ShrinkGroup shrink{};    // if it has a standby socket, the hub listens there
+  std::string serverList;                 // BPS_SERVERS
+  std::string interfaces;                 // BPS_SOCKET_IFNAME
+  PortRange ports{};                      // ports for the hub's listener if the unique id has no port
+  ShrinkGroup shrink{};                   // if it has a standby socket, the hub listens there
+  std::shared_ptr<RelayMember> relays{};  // as in DialArgs
   Deadline deadline = Deadline::never();
   Status startError;  // the reason why the communicator cannot start, if it is known; sent to all ranks
 };
@@ -102,6 +104,7 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   void failStart(Status why);
   Status open();
   Status checkServersUsable() const;
+  Status checkFabric(Roster& roster) const;
   Status begin();
   Status receive(const PollSet& set);
   Status receiveFrom(size_t member, const PollSet& set);
@@ -130,6 +133,10 @@ class Hub final : public ControlNode, public ServerChanges::Host {
            ops_->serversConfirmed();
   }
   Status lose(size_t member, const Status& why);
+  bool holdLoss(size_t member, const Status& why);
+  std::string nameOf(size_t member) const {
+    return ops_ ? roster_.memberName(member) : admission_.table().name(member);
+  }
   Status checkDeadlines();
   Status checkStalls();
   void restartStalls();
@@ -157,6 +164,7 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   std::optional<ControlOpTable> ops_;
   std::array<uint32_t, kControlOps> ownOpNumbers_{};
   Suspicions suspicions_;
+  RelayedLosses losses_;
   uint64_t ownHeartbeats_ = 0;
   uint32_t lost_ = 0;                       // number of lost servers
   std::optional<StallDetector> stalls_;     // while running

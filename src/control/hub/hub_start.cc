@@ -9,6 +9,7 @@
 #include "src/control/hub/hub.h"
 #include "src/control/keys/crypto.h"
 #include "src/control/rendezvous/rendezvous_server.h"
+#include "src/plan/bcube/bcube.h"
 
 namespace bps {
 
@@ -36,6 +37,7 @@ Result<std::unique_ptr<Hub>> Hub::create(HubArgs args, ControlNodeEvents& events
   AuthListener authListener =
       BPS_TRY(AuthListener::create(std::move(listener), args.credentials, Purpose::kJoin, args.servers.job));
   const Address address = BPS_TRY(authListener.address());
+  if (args.relays != nullptr) args.relays->reached(address, {});
   std::unique_ptr<Hub> hub(new Hub(std::move(args), std::move(authListener), events));
   if (viaRendezvous) hub->registerWithRendezvous(address);
   return hub;
@@ -63,7 +65,7 @@ void Hub::registerWithRendezvous(const Address& hub) {
   word.nRanks = args_.join.nRanks;
   word.isHub = true;
   word.hub = hub;
-  const DialArgs dial{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0};
+  const DialArgs dial{{args_.id.address}, args_.credentials, Purpose::kRendezvous, 0, args_.relays};
   rendezvous_ = std::make_unique<RendezvousClient>(dial, word, args_.deadline);
 }
 
@@ -73,8 +75,10 @@ Status Hub::stepJoining(const PollSet& set) {
     if (told) rendezvous_.reset();
   }
   BPS_TRY(admission_.step(set));
-  for (RankAdmission::JoinedRank& joined : admission_.takeJoinedRanks())
+  for (RankAdmission::JoinedRank& joined : admission_.takeJoinedRanks()) {
     members_[joined.rank].link = std::move(joined.link);
+    losses_.setVia(joined.rank, admission_.table().via(joined.rank));
+  }
   if (startError_.ok() && !servers_.started() && admission_.table().hasSeveralMachines()) {
     const auto timeout = milliseconds(args_.credentials.timeoutMs);
     const auto half = started_.at() + timeout / 2 - Deadline::Clock::now();
@@ -93,12 +97,24 @@ Status Hub::open() {
   admission_.close();
   BPS_TRY(checkServersUsable());
   Roster roster = admission_.table().roster(args_.servers.job, args_.settings);
+  BPS_TRY(checkFabric(roster));
   // A file of servers may list further servers later. More servers than machines add nothing (plan/shares.h).
   if (servers_.started() && args_.serverList.starts_with('@'))
     roster.servers.resize(std::max(args_.servers.targets.size(), roster.machines.size()), ServerEntry{"", 0, false});
   servers_.propose(roster);
   state_ = State::kOpening;
   return servers_.allOpened() ? begin() : Status();
+}
+
+// The ranks of one machine need no network.
+Status Hub::checkFabric(Roster& roster) const {
+  JobSettings& settings = roster.settings;
+  if (roster.machines.size() == 1) settings.fabricN = settings.fabricK = 0;
+  if (settings.fabricN == 0) return {};
+  const size_t machines = BPS_TRY(Bcube::create(settings.fabricN, settings.fabricK)).machines();
+  if (roster.machines.size() == machines) return {};
+  return failure(Code::kInvalidUsage, "BPS_FABRIC={} has {} machines, but the ranks of the communicator run on {}",
+                 args_.join.fabric, machines, roster.machines.size());
 }
 
 Status Hub::checkServersUsable() const {

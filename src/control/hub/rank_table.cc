@@ -3,11 +3,16 @@
 #include <map>
 
 #include "src/base/format.h"
+#include "src/control/link/printable.h"
 
 namespace bps {
 namespace {
 
 std::string nameOf(const Join& join) { return fmt::format("rank {} ({}, pid {})", join.rank, join.hostName, join.pid); }
+
+std::string fabricOf(const Join& join) {
+  return join.fabric.empty() ? "no BPS_FABRIC" : "BPS_FABRIC=" + printable(join.fabric);
+}
 
 }  // namespace
 
@@ -24,6 +29,9 @@ Status RankTable::admit(const Join& join) {
   if (join.nRanks != hub.nRanks)
     return failure(Code::kInvalidUsage, "ranks disagree about the number of ranks: {} says {}, {} says {}", nameOf(hub),
                    hub.nRanks, nameOf(join), join.nRanks);
+  if (join.fabric != hub.fabric)
+    return failure(Code::kInvalidUsage, "{} has {}, but {} has {}", nameOf(join), fabricOf(join), nameOf(hub),
+                   fabricOf(hub));
   if (join.rank >= ranks_.size())
     return failure(Code::kInvalidArgument, "rank {} is out of range: the communicator has {} ranks", join.rank,
                    ranks_.size());
@@ -38,6 +46,11 @@ Status RankTable::admit(const Join& join) {
 std::string RankTable::name(size_t rank) const {
   if (ranks_[rank]) return nameOf(*ranks_[rank]);
   return names_.empty() ? fmt::format("rank {}", rank) : names_[rank];
+}
+
+uint32_t RankTable::via(size_t rank) const {
+  const uint32_t via = ranks_[rank] ? ranks_[rank]->via : Join::kDirect;
+  return via < ranks_.size() && via != rank ? via : Join::kDirect;
 }
 
 std::string RankTable::missing() const {

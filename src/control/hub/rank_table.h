@@ -26,6 +26,8 @@ class RankTable {
   // True if the ranks that have joined run on more than one machine.
   bool hasSeveralMachines() const { return severalMachines_; }
   std::string name(size_t rank) const;
+  // Join::via of a rank, or kDirect if there is no such rank.
+  uint32_t via(size_t rank) const;
   // An error text such as "2 of 8 ranks missing: 2, 5", or with the names of the ranks.
   std::string missing() const;
   // The roster of all ranks and machines, without servers. Call roster() only if complete() is true.

@@ -23,6 +23,10 @@ void Suspicions::remove(size_t member) {
   });
 }
 
+bool Suspicions::suspects(size_t member) const {
+  return std::ranges::any_of(waiting_, [&](const Waiting& waiting) { return waiting.suspicion.member == member; });
+}
+
 std::optional<Suspicion> Suspicions::takeDue(const std::function<bool(size_t member)>& missesHeartbeats) {
   for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
     if (!waiting->deadline.passed()) continue;

@@ -24,6 +24,7 @@ class Suspicions {
   void remove(size_t member);
   void clear() { waiting_.clear(); }
   bool empty() const { return waiting_.empty(); }
+  bool suspects(size_t member) const;
   // Returns a suspicion whose deadline has passed, and removes it. While the heartbeats of one of its members are
   // missing, a suspicion waits longer, because the silence of this member would be direct evidence.
   std::optional<Suspicion> takeDue(const std::function<bool(size_t member)>& missesHeartbeats);

@@ -6,7 +6,12 @@
 namespace bps {
 namespace {
 
-constexpr std::chrono::milliseconds kShortPause(20), kLongPause(150);
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortPause(20), kLongPause(150), kTurnPause(5);
+// The time limits of a turn in the first cycle. They double in each of the next cycles.
+constexpr milliseconds kConnectTime(300), kRelayTime(1000);
+constexpr size_t kMaxDoublings = 3;
 
 // True if the socket is connected to itself. The kernel can do this if no process listens on a local port.
 bool connectedToItself(int fd) {
@@ -17,14 +22,52 @@ bool connectedToItself(int fd) {
 
 }  // namespace
 
+Dialer::Dialer(DialArgs args, Deadline deadline) : args_(std::move(args)), deadline_(deadline) {
+  if (args_.relays == nullptr) return;
+  for (const Address& address : args_.addresses) args_.relays->expect(address);
+}
+
+size_t Dialer::directTurns() const {
+  return args_.relays != nullptr && !args_.relays->dialsDirectly() ? 0 : args_.addresses.size();
+}
+
+size_t Dialer::turns() const {
+  const size_t relays = args_.relays != nullptr ? args_.relays->neighbours().size() : 0;
+  return directTurns() + relays * args_.addresses.size();
+}
+
+const Address& Dialer::address() const {
+  const size_t direct = directTurns(), now = turn();
+  return args_.addresses[(now < direct ? now : now - direct) % args_.addresses.size()];
+}
+
+const Address* Dialer::relay() const {
+  const size_t direct = directTurns(), now = turn();
+  return now < direct ? nullptr : &args_.relays->neighbours()[(now - direct) / args_.addresses.size()];
+}
+
+std::string Dialer::peerText() const {
+  if (relay() == nullptr) return address().text();
+  return fmt::format("{} (through the relay {})", address().text(), relay()->text());
+}
+
+std::string Dialer::reasonText() const {
+  if (reasons_[0].empty() && reasons_[1].empty()) return "no answer";
+  return reasons_[0] + (reasons_[0].empty() || reasons_[1].empty() ? "" : "; ") + reasons_[1];
+}
+
 void Dialer::watch(PollSet& set) const {
   set.wakeAt(deadline_.at());
+  if (state_ != State::kPausing) set.wakeAt(turnEnd_.at());
   switch (state_) {
     case State::kPausing:
       set.wakeAt(next_.at());
       break;
     case State::kConnecting:
       set.addWriter(fd_.get());
+      break;
+    case State::kAskingRelay:
+      relayConnector_->watch(set);
       break;
     case State::kHandshaking:
       set.add(handshake_->socket().fd(), handshake_->socket().wantsWrite());
@@ -34,27 +77,64 @@ void Dialer::watch(PollSet& set) const {
 }
 
 Result<Progress> Dialer::step(const PollSet& set) {
-  if (deadline_.passed()) return Status(Code::kRemote, lastReason_);
+  if (deadline_.passed()) return Status(Code::kRemote, reasonText());
+  if (state_ != State::kPausing && turnEnd_.passed()) {
+    retry(failure(Code::kRemote, "{} does not answer", peerText()));
+    return Progress::kPending;
+  }
   switch (state_) {
     case State::kPausing:
       return pause();
     case State::kConnecting:
       return connect(set);
+    case State::kAskingRelay:
+      return askRelay(set);
     case State::kHandshaking:
       return handshake(set);
   }
   return Progress::kPending;
 }
 
+milliseconds Dialer::turnTime() const {
+  return (relay() == nullptr ? kConnectTime : kRelayTime) * (1U << std::min(cycle(), kMaxDoublings));
+}
+
 Result<Progress> Dialer::pause() {
   if (!next_.passed()) return Progress::kPending;
-  Result<UniqueFd> started = startConnect(address());
-  if (!started.ok()) {
-    retry(started.error());
+  // Without relays there is nothing else to try, so a turn has no limit.
+  if (args_.relays != nullptr) turnEnd_ = Deadline::in(turnTime());
+  const Status started = start();
+  if (!started.ok()) retry(started);
+  return Progress::kPending;
+}
+
+Status Dialer::start() {
+  way_ = {};
+  if (const Address* through = relay()) {
+    relayConnector_ = BPS_TRY(RelayConnector::start(*through, {RelayRequest::Kind::kForward, address()}));
+    state_ = State::kAskingRelay;
+    return {};
+  }
+  fd_ = BPS_TRY(startConnect(address()));
+  state_ = State::kConnecting;
+  return {};
+}
+
+Result<Progress> Dialer::askRelay(const PollSet& set) {
+  Result<Progress> progress = relayConnector_->step(set);
+  const bool answered = progress.ok();
+  std::string refusal;
+  if (!answered) refusal = progress.error().message();
+  else if (std::move(progress).value() == Progress::kPending) return Progress::kPending;
+  else refusal = relayConnector_->refusalText();
+  if (!refusal.empty()) {
+    // What a relay says tells more than that another relay does not answer.
+    retry(Status(Code::kRemote, answered || reasons_[1].empty() ? refusal : reasons_[1]));
     return Progress::kPending;
   }
-  fd_ = std::move(started).value();
-  state_ = State::kConnecting;
+  way_ = {*relay(), relayConnector_->reply().hops};
+  fd_ = relayConnector_->take();
+  startHandshake();
   return Progress::kPending;
 }
 
@@ -67,35 +147,46 @@ Result<Progress> Dialer::connect(const PollSet& set) {
     retry(connected);
     return Progress::kPending;
   }
-  lastReason_ = fmt::format("{} does not answer the handshake", address().text());
+  startHandshake();
+  return Progress::kPending;
+}
+
+void Dialer::startHandshake() {
+  if (args_.relays != nullptr) turnEnd_ = Deadline::in(milliseconds(args_.credentials.timeoutMs / 2));
+  note(peerText() + " does not answer the handshake");
   handshake_ = std::make_unique<ConnectingHandshake>(std::make_unique<ControlSocket>(std::move(fd_)), args_.credentials,
                                                      args_.purpose, args_.job);
   fresh_ = true;
   state_ = State::kHandshaking;
-  return Progress::kPending;
 }
 
 Result<Progress> Dialer::handshake(const PollSet& set) {
   if (!fresh_ && !set.ready(handshake_->socket().fd())) return Progress::kPending;
   fresh_ = false;
   Result<Progress> progress = handshake_->step();
-  if (progress.ok()) return progress;
+  if (progress.ok()) {
+    const Progress made = std::move(progress).value();
+    if (made == Progress::kDone && args_.relays != nullptr) args_.relays->reached(address(), way_);
+    return made;
+  }
   if (handshake_->final()) {
     const std::optional<Refusal>& refusal = handshake_->refusal();
     if (!refusal) return std::move(progress).status();
-    return failure(refusal->code, "{} refuses the connection and says \"{}\"", address().text(),
-                   printable(refusal->text));
+    return failure(refusal->code, "{} refuses the connection and says \"{}\"", peerText(), printable(refusal->text));
   }
-  retry(std::move(progress).status().within(address().text()));
+  retry(std::move(progress).status().within(peerText()));
   return Progress::kPending;
 }
 
 void Dialer::retry(const Status& why) {
-  lastReason_ = why.message();
+  note(why.message());
   handshake_.reset();
   fd_.reset();
+  relayConnector_.reset();
   ++attempt_;
-  next_ = Deadline::in(attempt_ < 4 ? kShortPause : kLongPause);
+  const bool begins = args_.relays == nullptr || turn() == 0;
+  const size_t tries = args_.relays == nullptr ? attempt_ : cycle();
+  next_ = Deadline::in(!begins ? kTurnPause : tries < 4 ? kShortPause : kLongPause);
   state_ = State::kPausing;
 }
 

@@ -56,6 +56,8 @@ class Link {
   bool silent() const { return peerSilent_; }
   // True if two heartbeats of the peer are missing. The peer will soon count as silent.
   bool missedHeartbeats() const { return Deadline::Clock::now() > lastReceived_ + 2 * heartbeatInterval_; }
+  // True if step() or next() has failed because the connection broke.
+  bool broken() const { return socket_->broken(); }
   Status declareDead(const Status& why, const std::string& member);
   // Sends the failure to the peer. Call sendFailure() before the connection is closed.
   void sendFailure(const Status& failure);

@@ -26,7 +26,7 @@ void forEachMessage(F&& f) {
   f(RendezvousRequest{1, 2, 3, true, address("10.1.2.3:77")});
   f(RendezvousRequest{1, 2, 3, false, {}});
   f(RendezvousReply{address("[fe80::1]:99")});
-  f(Join{1, 2, 3, 4, 5, "id", "name", 1.5, address("10.1.2.3:77"), "0, 3"});
+  f(Join{1, 2, 3, 4, 5, "id", "name", 1.5, address("10.1.2.3:77"), "0, 3", "bcube:n=2,k=2", 6});
   f(Offer{1, 2.5});
   f(OpenJob{1, 2, {1, 2, 3}});
   f(JobOpened{4});
