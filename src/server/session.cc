@@ -190,6 +190,7 @@ Status Session::hubLeftBeforeStart(const Frame& frame) {
 Status Session::hubLeft(const Frame& frame) {
   if (!frame.payload.empty()) return unexpected(frame);
   state_ = State::kHubLeft;
+  if (askedToLeave_) args_.counters.jobsLeft.add();
   args_.listener.flushAndClose(hub_->takeSocket());
   hub_.reset();
   args_.runner.finish(job_);

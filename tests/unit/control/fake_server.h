@@ -148,6 +148,7 @@ class TestServer {
   }
   void drain() { server_->drain(); }
   pid_t task() const { return task_; }
+  const server::ServerCounters& counters() const { return server_->counters(); }
   void wait() {
     if (thread_.joinable()) thread_.join();
   }

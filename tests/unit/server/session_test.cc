@@ -160,8 +160,10 @@ TEST_F(SessionTest, ADrainingServerAsksTheHubOnceToGoOnWithoutIt) {
   EXPECT_TRUE(drain.payload.empty());
   send(hub, MessageType::kLeft, messageOf(MessageType::kLeft));  // makes the server go through its sessions again
   EXPECT_EQ(nextFrame(*hub.socket, .3).header.type, MessageType::kHeartbeat) << "no second request";
+  EXPECT_EQ(server_.counters().jobsLeft.value(), 0U);
   send(hub, MessageType::kGoodbye);
   ASSERT_TRUE(server_.runner.waitFinishing());
+  EXPECT_EQ(server_.counters().jobsLeft.value(), 1U);
   server_.runner.jobs()[0].events->ended(kJob);
   server_.wait();
 }

@@ -18,6 +18,8 @@ void addServer(const server::ControlServer& server, MetricsText& text) {
               "Begun jobs that ended without a failure that the server saw.", counters.jobsCompleted.value());
   text.single("bps_jobs_failed_total", Type::kCounter, "Begun jobs that ended with a failure that the server saw.",
               counters.jobsFailed.value());
+  text.single("bps_jobs_left_total", Type::kCounter, "Jobs that the server left because it drains; they go on.",
+              counters.jobsLeft.value());
   text.single("bps_jobs_refused_total", Type::kCounter, "Jobs that the server refused.", counters.jobsRefused.value());
   const AdmissionCounters& admissions = server.admissions();
   text.single("bps_connections_accepted_total", Type::kCounter, "Control connections that proved the key.",
