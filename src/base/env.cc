@@ -130,6 +130,10 @@ const EnvVar kEnvTable[] = {
     {"BPS_LOG_FORMAT", &Env::logFormat, "", "text or json", 0, 0,
      "Format of the lines of the log. json: one object per line, with time, host, pid, thread, level, subsystem and "
      "text."},
+    {"BPS_METRICS", &Env::metrics, "", "ADDR:PORT", 0, 0,
+     "Address on which this process serves metrics in Prometheus' text format. A process adds its place among the "
+     "processes of its machine to the port: 0, 1, 2 ... Port 0: the system chooses. Unset: no metrics. bps-server has "
+     "the option --metrics instead."},
     {"BPS_DUMP_SIGNAL", &Env::dumpSignal, "", "USR1, USR2 or none", 0, 0,
      "Signal after which a rank logs the state of its calls. Has no effect if the application handles this signal."},
     {"BPS_TRACE", &Env::trace, "", "path; %r rank or server, %h host name, %p process id", 0, 0,

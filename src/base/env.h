@@ -81,6 +81,7 @@ struct Env {  // the initial values of the members are the defaults
   std::string debugSubsys;
   std::string debugFile;
   std::string logFormat = "text";
+  std::string metrics;
   std::string dumpSignal = "USR1";
   std::string trace;
 

@@ -87,6 +87,7 @@ Status Communicator::start() {
   const Deadline deadline = timeoutDeadline();
   BPS_TRY(control_->join(deadline));
   state_.joined.store(true, std::memory_order_release);
+  state_.metrics = RankMetrics::enter(env_, roster(), rank(), [this] { return failure_.get(); });
   Status started = connect(deadline);
   if (started.ok()) started = tune(deadline);
   if (started.ok()) {
@@ -101,8 +102,10 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ = BPS_TRY(
-      bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority}, deadline));
+  progressThread_ =
+      BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
+                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr},
+                           deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }
@@ -129,6 +132,7 @@ Status Communicator::tune(Deadline deadline) {
   control_->reportCallsStarted(0);
   if (session.traffic() != nullptr) session.traffic()->clear();
   if (session.recorder != nullptr) session.recorder->begin();
+  state_.counters = session.counters;
   return {};
 }
 
@@ -222,10 +226,12 @@ Status Communicator::submit(std::unique_ptr<Collective> collective, std::optiona
   collective->call.number = number ? *number : nextCall_++;
   collective->call.history = history_;
   history_ = historyAfter(collective->call);
-  if (progressThread_->session().recorder != nullptr) collective->submittedAt = trace::now();
+  if (progressThread_->session().recorder != nullptr) collective->submittedAt = std::chrono::steady_clock::now();
   const std::shared_ptr<StreamPosition> position = collective->position;
+  countBegin(*collective, state_.counters);
   if (progressThread_->engine()->submit(collective, start)) return {};
   Status ended = failureOrAborted();
+  if (collective != nullptr) countEnd(*collective, false);
   position->complete(ended);
   return recordLostCall(std::move(ended));
 }

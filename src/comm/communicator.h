@@ -17,6 +17,7 @@
 #include "src/base/status.h"
 #include "src/comm/call/all_reduce_call.h"
 #include "src/comm/failure/communicator_failure.h"
+#include "src/comm/metrics/rank_metrics.h"
 #include "src/comm/priority/comm_priority.h"
 #include "src/comm/progress/progress_thread.h"
 #include "src/comm/servers/server_events.h"
@@ -133,6 +134,8 @@ class Communicator {
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;  // no rank has a CUDA device
     ServerEvents serverEvents;
+    std::unique_ptr<RankMetrics> metrics;  // null if BPS_METRICS is unset
+    CommCounters* counters = nullptr;      // of `metrics`; null until the program may make calls
     const std::shared_ptr<CommPriority> priority = std::make_shared<CommPriority>();  // shared with children
   };
 

@@ -21,7 +21,10 @@ Result<bool> MessageQueue::complete() {
   while (!posted_.empty() && comm_->awake()) {
     const Completion completion = BPS_TRY(comm_->test(posted_.front().request));
     if (!completion.done) break;
-    if (direction_ == Direction::kReceive) received_.push_back(completion.bytes);
+    if (direction_ == Direction::kReceive) {
+      received_.push_back(completion.bytes);
+      comm_->noteReceived(completion.bytes);
+    }
     posted_.pop_front();
     ++done_;
     moved = true;

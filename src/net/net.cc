@@ -68,8 +68,17 @@ Result<Request> Comm::flush(void* data, size_t bytes, void* memory) {
 Result<Request> Comm::isend(const void* data, size_t bytes, void* memory) {
   // The plugin interface has no const pointers, but a send only reads the data.
   const Request request = noted(BPS_TRY(adapter_->isend(raw_, const_cast<void*>(data), bytes, memory)));
-  if (request) ++messagesSent_;
+  if (!request) return request;
+  ++messagesSent_;
+  if (NetCounters* const counters = adapter_->counters()) {
+    counters->messagesSent.add();
+    counters->bytesSent.add(bytes);
+  }
   return request;
+}
+
+void Comm::noteReceived(size_t bytes) const {
+  if (NetCounters* const counters = adapter_->counters()) counters->bytesReceived.add(bytes);
 }
 
 Result<Request> Comm::irecv(void* data, size_t bytes, void* memory) {
@@ -136,6 +145,8 @@ Result<std::optional<int>> Plugin::find(const std::string& name, const std::stri
   }
   return std::optional<int>();
 }
+
+void Plugin::countInto(std::shared_ptr<NetCounters> counters) { adapter_->countInto(std::move(counters)); }
 
 Result<std::unique_ptr<Listener>> Plugin::listen(int device) {
   Handle handle{};

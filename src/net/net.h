@@ -57,6 +57,7 @@ struct Completion {
 };
 
 class PluginAdapter;  // see plugin_adapter.h
+struct NetCounters;
 
 // One established one-way connection. The destructor removes the remaining registrations and closes the connection,
 // even if requests are posted. Until the connection is closed, the plugin may access the buffers of posted requests.
@@ -87,6 +88,8 @@ class Comm {
   Result<Completion> test(Request request);
   int maxRequests() const;
   uint64_t messagesSent() const { return messagesSent_; }
+  // Counts a received message in the counters of the Plugin.
+  void noteReceived(size_t bytes) const;
 
   // Returns a Comm for the reverse direction of this connection, or null if there is no reverse direction. See
   // bpsNetReverse_v1_t in bps/net_plugin.h.
@@ -169,6 +172,8 @@ class Plugin {
   // An empty name or bus id matches no device.
   Result<std::optional<int>> find(const std::string& name, const std::string& busId) const;
 
+  // From now on, the connections count what they send and receive. Call countInto() before the first connection exists.
+  void countInto(std::shared_ptr<NetCounters> counters);
   Result<std::unique_ptr<Listener>> listen(int device);
   std::unique_ptr<Connector> connect(int device, const Handle& handle);
 

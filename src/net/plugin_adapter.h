@@ -8,6 +8,7 @@
 
 #include "bps/net_plugin.h"
 #include "src/net/net.h"
+#include "src/net/net_counters.h"
 
 namespace bps::net {
 
@@ -43,6 +44,9 @@ class PluginAdapter {
   const std::string& description() const { return description_; }
   int deviceCount() const { return deviceCount_; }
   int maxRequests() const { return maxRequests_; }
+  // Null if nothing counts.
+  NetCounters* counters() const { return counters_.get(); }
+  void countInto(std::shared_ptr<NetCounters> counters) { counters_ = std::move(counters); }
 
  protected:
   std::string name_, description_;
@@ -51,6 +55,7 @@ class PluginAdapter {
   const bpsNetWait_v1_t* wait_ = nullptr;
   const bpsNetMemory_v1_t* memory_ = nullptr;
   const bpsNetReverse_v1_t* reverse_ = nullptr;
+  std::shared_ptr<NetCounters> counters_;
 };
 
 inline constexpr int kNewestVersion = 12, kOldestVersion = 8;

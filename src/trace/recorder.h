@@ -22,10 +22,11 @@
 
 namespace bps::trace {
 
-inline uint64_t now() {
-  const auto time = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+inline uint64_t nanoseconds(std::chrono::steady_clock::time_point time) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
+
+inline uint64_t now() { return nanoseconds(std::chrono::steady_clock::now()); }
 
 // Describes the communicator. The caller sets the first members of the header, up to `pid`.
 Header headerOf(const Roster& roster);

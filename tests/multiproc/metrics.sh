@@ -127,26 +127,8 @@ while True:
 PY
 exec 9>&-
 
-# Dashboard and alerts.
-python3 - "$HERE/../../packaging" << 'PY' || fail "dashboard or alerts"
-import json, os, re, sys
-import prometheus as p
-names = set(p.scrape(os.environ["METRICS"]))
-def used(text): return set(re.findall(r"\b(?:bps|process)_[a-z_]+\b", text))
-dashboard = json.load(open(f"{sys.argv[1]}/grafana/bps.json"))
-expressions = [t["expr"] for panel in dashboard["panels"] for t in panel.get("targets", [])]
-expressions += [v["query"] for v in dashboard["templating"]["list"] if v["type"] == "query"]
-assert len(expressions) >= 10 and len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-rules = open(f"{sys.argv[1]}/prometheus/alerts.yml").read()
-expressions += re.findall(r"^ +expr: (.*)$", rules, re.M)
-assert len(re.findall(r"- alert: \w+\n", rules)) == len(re.findall(r"^ +expr: ", rules, re.M)) >= 5
-for expression in expressions:
-    assert used(expression), f"no metric: {expression}"
-    missing = used(expression) - names - {"bps_server"}
-    assert not missing, f"{missing} does not exist: {expression}"
-    for depth in "()", "{}", "[]":
-        assert expression.count(depth[0]) == expression.count(depth[1]), expression
-PY
+# Dashboards and alerts.
+python3 "$HERE/metric_names.py" "$HERE/../../packaging" "$METRICS" server || fail "dashboards or alerts"
 
 # A server that drains is alive, but not ready. A job keeps it from ending.
 unset BPS_REQUIRE_SERVERS

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "src/base/format.h"
+#include "src/base/io/address.h"
 
 namespace bps {
 namespace {
@@ -153,6 +154,7 @@ Status parseBpsValue(const EnvVar& var, std::string_view text, Env& env) {
             if (!word) return {Code::kInvalidArgument, "not one of the accepted words"};
             value = *word;
           }
+          if (var.name == "BPS_METRICS" && !text.empty()) BPS_TRY(parseAddress(text));
         }
         env.*field = std::move(value);
         return {};

@@ -73,6 +73,20 @@ std::string Address::text() const {
   return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
 }
 
+Result<Address> parseAddress(std::string_view text) {
+  const HostPort where = BPS_TRY(parseHostPort(text, 0));
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(where.host.c_str(), nullptr, &hints, &found) != 0)
+    return failure(Code::kInvalidArgument, "{} is not an IP address", where.host);
+  Address address(found->ai_addr, found->ai_addrlen);
+  ::freeaddrinfo(found);
+  address.setPort(where.port);
+  return address;
+}
+
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort) {
   const auto bad = [&](const char* why) {
     return failure(Code::kInvalidArgument, "\"{}\" is not host:port: {}", text, why);

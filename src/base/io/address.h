@@ -46,6 +46,9 @@ struct HostPort {
   uint16_t port = 0;
 };
 
+// Parses "ADDR:PORT" or "[ADDR]:PORT" with a numeric address.
+Result<Address> parseAddress(std::string_view text);
+
 // Parses "host:port" or "[v6]:port". If the text has no port, the result has `defaultPort`. A
 // `defaultPort` of 0 means that the port is required. Does not look up the host.
 Result<HostPort> parseHostPort(std::string_view text, uint16_t defaultPort);

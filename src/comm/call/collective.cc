@@ -2,7 +2,32 @@
 
 #include <algorithm>
 
+#include "cpu_reduce/reduce.h"
+
 namespace bps {
+
+void countBegin(Collective& call, CommCounters* counters) {
+  call.counters = counters;
+  if (counters == nullptr) return;
+  call.submittedAt = std::chrono::steady_clock::now();
+  counters->calls.begun.add(call.call.calls());
+}
+
+void countEnd(const Collective& call, bool completed) {
+  if (call.counters == nullptr) return;
+  CallCounters& counters = call.counters->calls;
+  const std::chrono::nanoseconds lasted = std::chrono::steady_clock::now() - call.submittedAt;
+  counters.nanoseconds.add(static_cast<uint64_t>(lasted.count()) * call.call.calls());
+  (completed ? counters.completed : counters.failed).add(call.call.calls());
+  if (!completed) return;
+  const uint64_t bytes = call.call.elementsMoved() * elementBytes(static_cast<DataType>(call.call.type));
+  counters.bytes.add(bytes);
+  if (!call.stageSend && !call.stageRecv) return;
+  uint64_t staged = bytes;
+  for (const ChunkRef& chunk : call.chunks) staged -= chunk.onGpu ? chunk.bytes : 0;
+  if (call.stageSend) counters.bytesToHost.add(staged);
+  if (call.stageRecv) counters.bytesToDevice.add(staged);
+}
 
 std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   std::vector<ChunkRef> chunks;

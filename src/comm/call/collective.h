@@ -1,12 +1,14 @@
 // Collective: one all-reduce in flight on this rank. The calling thread makes the Collective. After
 // submit() the Collective belongs to the holder of the progress lock (progress_engine.h).
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "src/comm/call/staged_call.h"
 #include "src/comm/call/stream_position.h"
+#include "src/comm/metrics/comm_counters.h"
 #include "src/plan/bcube/bcube.h"
 #include "src/plan/cutter.h"
 #include "src/wire/data_header.h"
@@ -40,9 +42,9 @@ struct Collective {
   std::shared_ptr<const StagedCall> staging;  // null if the call is not on a CUDA stream
   bool onHostStream = true;
   CutLimits limits;
-
-  uint64_t submittedAt = 0;   // nanoseconds of the steady clock; 0 if events are not recorded (BPS_TRACE)
-  bool copyRecorded = false;  // the end of the copies from the device is recorded
+  CommCounters* counters = nullptr;                     // null if nothing counts the call (BPS_METRICS)
+  std::chrono::steady_clock::time_point submittedAt{};  // set if the call is counted or recorded (BPS_TRACE)
+  bool copyRecorded = false;                            // the end of the copies from the device is recorded
 
   // The next members are set when the call is cut (call_cutter.h).
   std::vector<ChunkRef> chunks;
@@ -58,6 +60,10 @@ struct Collective {
   bool hasManyRounds() const { return rounds >= 8; }
   bool inPlace() const { return send == recv; }
 };
+
+// Call countBegin() when the program issues the call, and countEnd() when the call has ended. `counters` may be null.
+void countBegin(Collective& call, CommCounters* counters);
+void countEnd(const Collective& call, bool completed);
 
 std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes);
 std::vector<ChunkRef> makeChunks(const std::vector<BcubeBlock>& blocks, size_t elementBytes);

@@ -32,11 +32,12 @@ Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec)
   std::unique_ptr<DataPlane> plane(new DataPlane(spec));
   if (plane->spec_.plugin == nullptr)
     plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
+  const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
+  if (spec.counters != nullptr) plugin->countInto(spec.counters);
   if (spec.plan.bcube) {
     BPS_TRY(plane->connectOnBcube());
     return plane;
   }
-  const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
   const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
   const int device = plane->nic_.device = planned.value_or(0);
   const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
@@ -153,6 +154,7 @@ Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumServic
   service.depth = spec.plan.depth;
   service.maxChunkBytes = spec.plan.limits.maxChunkBytes;
   service.recorder = recorder(self_);
+  service.measuresWaits = spec.counters != nullptr;
   service_ = BPS_TRY(SumService::create(std::move(service), std::move(lanes)));
   lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_, recorder(self_));
   return {};

@@ -17,6 +17,7 @@
 #include "src/comm/lanes/recovery.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
+#include "src/net/net_counters.h"
 #include "src/plan/job_plan.h"
 #include "src/service/sum_service.h"
 
@@ -39,6 +40,8 @@ struct DataPlaneSpec {
   std::function<bool()> cancelled;      // connect() polls it
   bool onMainRail = true;               // see plan/rails.h
   trace::Recorder* recorder = nullptr;  // null: events are not recorded
+  // Null, or what the connections count into. With counters, the data plane also measures waitTimes().
+  std::shared_ptr<net::NetCounters> counters{};
 
   bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };
@@ -70,6 +73,8 @@ class DataPlane final : public GpuRegionRegistrar {
   void forEachComm(const std::function<void(net::Comm&)>& use);
   uint64_t messagesSent();
   std::vector<Lane::Work> work() const;  // of the lane to every endpoint
+  // For how long the summation service of this machine has waited for each machine. Null if there is no service.
+  const WaitTimes* waitTimes() const { return service_ != nullptr ? &service_->waitTimes() : nullptr; }
   // Returns why the NIC cannot access GPU memory. The result is empty if the NIC can.
   const std::string& whyNoGpuDirect() const { return nic_.gpuObstacle; }
   // Ends the lane to a lost server (recovery.h), and opens the listeners of the lane that replaces it. Passes the

@@ -17,6 +17,8 @@ std::chrono::milliseconds departedTimeout(const Roster& roster) {
 
 constexpr std::chrono::milliseconds kCheckInterval(500), kConnectionErrorInterval(20);
 constexpr std::chrono::microseconds kConnectInterval(1000);
+// How often the numbers that no call counts are copied to the counters.
+constexpr std::chrono::milliseconds kUpdateInterval(100);
 // How often a thread looks whether a withheld chunk may start.
 constexpr std::chrono::microseconds kWithheldInterval(500);
 // How often a thread looks whether a stream has reached a call or has copied: often after something has moved, and more
@@ -50,7 +52,7 @@ CallScheduler::CallScheduler(const Session& session, std::unique_ptr<DataPlane> 
 }
 
 void CallScheduler::add(std::unique_ptr<Collective> call) {
-  if (session_.recorder != nullptr) record(trace::Stage::kSubmitted, *call, call->submittedAt);
+  if (session_.recorder != nullptr) record(trace::Stage::kSubmitted, *call, trace::nanoseconds(call->submittedAt));
   queued_.push_back(std::move(call));
 }
 
@@ -140,7 +142,21 @@ Status CallScheduler::checkStalls() {
   waits_.watchdog.check(callsInFlight());
   reportWait();
   servers_.checkRates();
+  updateCounters();
   return failIfWaitingForDeparted();
+}
+
+// Only reads what the holder of the progress lock may read, so the threads that serve metrics cannot do this.
+void CallScheduler::updateCounters() {
+  CommCounters* const counters = session_.counters;
+  if (counters == nullptr || !counts_.nextUpdate.passed()) return;
+  counts_.nextUpdate = Deadline::in(kUpdateInterval);
+  uint64_t chunks = 0;
+  for (const auto& call : active_) chunks += call->remaining;
+  counters->chunksInFlight.store(chunks, std::memory_order_relaxed);
+  const WaitTimes* const waits = plane_ != nullptr ? plane_->waitTimes() : nullptr;
+  if (waits == nullptr) return;
+  counters->setWaits(session_.control.roster().machines.size(), [&](size_t m) { return waits->waited(m); });
 }
 
 void CallScheduler::close() {
@@ -228,6 +244,7 @@ Status CallScheduler::handleServerEvents() {
     if (staged() != nullptr && servers_.nextChangesLane())
       staged()->excludeFromGpu(session_.control.roster().machines.size() + servers_.nextServer());
     const ServerEvent event = BPS_TRY(servers_.handleOldest(!queued_.empty() || !active_.empty()));
+    if (session_.counters != nullptr) session_.counters->servers.note(event);
     const size_t member = session_.control.roster().ranks.size() + event.server;
     if (event.kind == ServerEvent::Kind::kJoining) broken_.reported[member] = false;
     if (event.kind != ServerEvent::Kind::kLost) continue;
@@ -275,6 +292,7 @@ void CallScheduler::failAll(const Status& failure) {
 void CallScheduler::finish(Collective& call, const Status& outcome) {
   ++counts_.completed;
   if (session_.recorder != nullptr) record(outcome.ok() ? trace::Stage::kComplete : trace::Stage::kFailed, call);
+  countEnd(call, outcome.ok());
   const std::shared_ptr<StreamPosition> position = call.position;
   position->complete(outcome);
 }

@@ -62,6 +62,7 @@ class CallScheduler final : public ProgressWork {
   // True if a chunk waits for the calls of a communicator with a higher priority.
   bool withheld() const { return gate_ != nullptr && gate_->withholds(); }
   void reportWait();
+  void updateCounters();
   CallsInFlight callsInFlight() const;
   Status admit(std::unique_ptr<Collective> call);
   void distributeChunks(Collective& call);
@@ -88,6 +89,7 @@ class CallScheduler final : public ProgressWork {
     uint64_t begun = 0, completed = 0;  // calls
     // The counts before the first call of the application. The calls that measured the network had numbers from 0, too.
     uint64_t completedBefore = 0, messagesBefore = 0;
+    Deadline nextUpdate = Deadline::in({});  // of the counters of the session
   };
 
   const Session& session_;

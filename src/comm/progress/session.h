@@ -31,6 +31,7 @@ struct SessionBase {
   std::shared_ptr<Doorbell> bell;  // wakes the progress thread
   CudaBackend* cuda;               // null if all buffers are in host memory
   const CommPriority& priority;
+  CommCounters* counters = nullptr;  // null if nothing counts
 };
 
 struct Session : SessionBase {

@@ -222,6 +222,17 @@ TEST(EnvTest, TableMarksInvalidValues) {
   EXPECT_THAT(table.text, ::testing::ContainsRegex("BPS_SERVER +UNKNOWN: .*did you mean BPS_SERVERS"));
 }
 
+TEST(EnvTest, MetricsNeedANumericAddressAndAPort) {
+  for (const char* text : {"127.0.0.1:9400", "[::1]:0", "0.0.0.0:65535", ""})
+    EXPECT_EQ(good({{"BPS_METRICS", text}}).metrics, text);
+  for (const char* text : {"9400", ":9400", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "node1:9400", "[::1:9400"}) {
+    const auto parsed = parseWith({{"BPS_METRICS", text}});
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_THAT(parsed.error().message(), HasSubstr(std::string("BPS_METRICS=") + text + ": "));
+    EXPECT_THAT(parsed.error().message(), HasSubstr("accepts ADDR:PORT"));
+  }
+}
+
 TEST(EnvTest, ParsesSizes) {
   const auto bytes = [](std::string_view text) { return parseBytes(text).ok() ? parseBytes(text).value() : ~0ULL; };
   EXPECT_EQ(bytes("8"), 8U);

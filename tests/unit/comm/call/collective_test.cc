@@ -106,5 +106,65 @@ TEST(MakeChunks, SmallExchangePathCallsAreOneChunk) {
   }
 }
 
+Roster oneRank() {
+  Roster roster;
+  roster.ranks.resize(1);
+  roster.machines = {{{0}, 0}};
+  return roster;
+}
+
+// A call of `count` floats in GPU memory, of which the NIC reads the second chunk directly.
+Collective gpuCall(size_t count) {
+  Collective call;
+  call.call.count = count;
+  call.call.type = 7;  // float32
+  call.stageSend = call.stageRecv = true;
+  call.chunks = {{0, 0, count, 0, false}, {1, count, count * 3, 0, true}};
+  return call;
+}
+
+TEST(CountCalls, ACompletedCallCountsItsBytesAndItsTime) {
+  CommCounters counters(oneRank(), 0);
+  Collective call = gpuCall(1000);
+  countBegin(call, &counters);
+  EXPECT_EQ(counters.calls.begun.value(), 1U);
+  EXPECT_EQ(counters.calls.completed.value(), 0U);
+  call.issuedAt -= std::chrono::seconds(2);
+  countEnd(call, true);
+  EXPECT_EQ(counters.calls.completed.value(), 1U);
+  EXPECT_EQ(counters.calls.failed.value(), 0U);
+  EXPECT_EQ(counters.calls.bytes.value(), 4000U);
+  EXPECT_EQ(counters.calls.bytesToHost.value(), 1000U);
+  EXPECT_EQ(counters.calls.bytesToDevice.value(), 1000U);
+  EXPECT_NEAR(static_cast<double>(counters.calls.nanoseconds.value()), 2e9, 1e9);
+}
+
+TEST(CountCalls, AFailedCallCountsNoBytes) {
+  CommCounters counters(oneRank(), 0);
+  Collective call = gpuCall(1000);
+  countBegin(call, &counters);
+  countEnd(call, false);
+  EXPECT_EQ(counters.calls.failed.value(), 1U);
+  EXPECT_EQ(counters.calls.completed.value(), 0U);
+  EXPECT_EQ(counters.calls.bytes.value() + counters.calls.bytesToHost.value(), 0U);
+}
+
+TEST(CountCalls, AFusedCallCountsAsTheCallsInIt) {
+  CommCounters counters(oneRank(), 0);
+  Collective call;
+  for (int i = 0; i < 3; ++i) call.call.fused.add({10, 1});
+  countBegin(call, &counters);
+  countEnd(call, true);
+  EXPECT_EQ(counters.calls.begun.value(), 3U);
+  EXPECT_EQ(counters.calls.completed.value(), 3U);
+}
+
+TEST(CountCalls, WithoutCountersNothingIsCounted) {
+  Collective call = gpuCall(1000);
+  countBegin(call, nullptr);
+  countEnd(call, true);
+  EXPECT_EQ(call.issuedAt, std::chrono::steady_clock::time_point());
+}
+
 }  // namespace
 }  // namespace bps

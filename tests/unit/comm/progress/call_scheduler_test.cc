@@ -77,6 +77,7 @@ class CallSchedulerTest : public testing::Test {
     collective->recv = reinterpret_cast<uint8_t*>(call.recv.data());
     collective->position = call.position;
     collective->limits = session_->plan.limits;
+    countBegin(*collective, session_->counters);
     EXPECT_TRUE(session_->cutter->cut(*collective, failure_.firstError()).ok());
     scheduler_->add(std::move(collective));
     return call;
@@ -135,6 +136,24 @@ TEST_F(CallSchedulerTest, ACallIsInFlightFromItsStartToItsEnd) {
   step();
   EXPECT_TRUE(scheduler_->hasCallsInFlight());
   EXPECT_EQ(scheduler_->completed(), 0U);
+}
+
+TEST_F(CallSchedulerTest, CountsTheEndsOfCallsAndTheChunksInFlight) {
+  join(2);
+  makeReducer();
+  CommCounters counters(session_->control.roster(), 1);
+  session_->counters = &counters;
+  create();
+  add(1);
+  add(2, false);
+  step();
+  EXPECT_TRUE(scheduler_->checkStalls().ok());
+  EXPECT_EQ(counters.chunksInFlight.load(), 1U) << "of the first call; the second one has not begun";
+  EXPECT_EQ(counters.calls.failed.value(), 0U);
+  scheduler_->close();
+  scheduler_->failAll({Code::kRemote, "rank 0 died"});
+  EXPECT_EQ(counters.calls.failed.value(), 2U);
+  EXPECT_EQ(counters.calls.completed.value(), 0U);
 }
 
 TEST_F(CallSchedulerTest, FailAllEndsStartedAndQueuedCallsWithTheFailure) {

@@ -114,5 +114,23 @@ TEST_F(MessageQueueTest, AFailureToPostIsKept) {
   EXPECT_EQ(link().sendsInFlight(), 0U);
 }
 
+TEST_F(MessageQueueTest, CountsWhatIsSentAndReceived) {
+  const auto counters = std::make_shared<net::NetCounters>();
+  for (const Direction direction : {Direction::kSend, Direction::kReceive}) {
+    const auto adapter = std::make_shared<FakeNet>();
+    adapter->countInto(counters);
+    FakeNet::End end = FakeNet::endOf(adapter, direction == Direction::kSend);
+    MessageQueue queue(std::move(end.comm), direction);
+    void* const memory = std::move(queue.comm().registerMemory(bytes_.data(), bytes_.size())).value();
+    queue.push({bytes_.data(), 20, memory});
+    queue.step();
+    if (direction == Direction::kReceive) end.link().deliver(FakeLink::Message(5));
+    queue.step();
+  }
+  EXPECT_EQ(counters->messagesSent.value(), 1U);
+  EXPECT_EQ(counters->bytesSent.value(), 20U);
+  EXPECT_EQ(counters->bytesReceived.value(), 5U) << "not the size of the buffer";
+}
+
 }  // namespace
 }  // namespace bps::test
