@@ -129,7 +129,7 @@ TEST(CountCalls, ACompletedCallCountsItsBytesAndItsTime) {
   countBegin(call, &counters);
   EXPECT_EQ(counters.calls.begun.value(), 1U);
   EXPECT_EQ(counters.calls.completed.value(), 0U);
-  call.issuedAt -= std::chrono::seconds(2);
+  call.submittedAt -= std::chrono::seconds(2);
   countEnd(call, true);
   EXPECT_EQ(counters.calls.completed.value(), 1U);
   EXPECT_EQ(counters.calls.failed.value(), 0U);
@@ -163,7 +163,7 @@ TEST(CountCalls, WithoutCountersNothingIsCounted) {
   Collective call = gpuCall(1000);
   countBegin(call, nullptr);
   countEnd(call, true);
-  EXPECT_EQ(call.issuedAt, std::chrono::steady_clock::time_point());
+  EXPECT_EQ(call.submittedAt, std::chrono::steady_clock::time_point());
 }
 
 }  // namespace
