@@ -8,6 +8,8 @@ ifeq ($(FLAVOUR),fuzz)
 override FLAVOUR := asan
 endif
 BUILD  := $(if $(filter release,$(FLAVOUR)),build,build/$(FLAVOUR))
+# One folder has one name, however it is given. Objects name themselves in their .d files.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 PREFIX ?= /usr/local
 # The one place of the version is bps.h.
 VERSION := $(shell awk '/define BPS_(MAJOR|MINOR|PATCH) /{ printf "%s%s", dot, $$3; dot = "." }' include/bps/bps.h)

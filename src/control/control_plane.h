@@ -20,12 +20,12 @@
 #include <string>
 #include <vector>
 
-#include "src/base/clock_offset.h"
 #include "src/base/deadline.h"
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/control/shrink_group.h"
 #include "src/control/unique_id.h"
+#include "src/wire/clock_offset.h"
 #include "src/wire/roster.h"
 #include "src/wire/server_messages.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/clock_offset.h"
 #include "src/base/io/wire_io.h"
 #include "src/base/status.h"
+#include "src/wire/clock_offset.h"
 #include "src/wire/control_messages.h"
 #include "src/wire/roster.h"
 #include "src/wire/status_report.h"

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "src/base/clock_offset.h"
 #include "src/base/io/wire_io.h"
 #include "src/base/status.h"
 #include "src/trace/event.h"
+#include "src/wire/clock_offset.h"
 
 namespace bps::trace {
 

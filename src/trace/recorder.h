@@ -12,12 +12,12 @@
 #include <memory>
 #include <string>
 
-#include "src/base/clock_offset.h"
 #include "src/base/io/fd.h"
 #include "src/base/memory.h"
 #include "src/base/status.h"
 #include "src/trace/event.h"
 #include "src/trace/file.h"
+#include "src/wire/clock_offset.h"
 #include "src/wire/roster.h"
 
 namespace bps::trace {

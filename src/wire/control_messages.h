@@ -154,7 +154,7 @@ struct Heartbeat {
   bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }
 };
 
-// Asks the peer for its clock, in nanoseconds, to compare the clocks of members (src/base/clock_offset.h).
+// Asks the peer for its clock, in nanoseconds, to compare the clocks of members (src/wire/clock_offset.h).
 struct ClockRequest {
   static constexpr MessageType kType = MessageType::kClockRequest;
   uint64_t sentAt = 0;  // the sender's clock

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "src/base/clock_offset.h"
 #include "src/control/link/handshake.h"
 #include "src/control/link/poll_set.h"
+#include "src/wire/clock_offset.h"
 
 namespace bps {
 
