@@ -29,11 +29,15 @@ def iterations(count):
 
 
 iterations(1500)  # caches fill
-before = used()
-iterations(1000)
-after = used()
-print(f"KiB, descriptors, threads: {before} -> {after}")
-assert after[0] - before[0] < 1024 and after[1:] == before[1:], (before, after)
+for attempt in range(4):  # a thread starts when callbacks overlap as never before, which is no growth; a leak grows in all
+    before = used()
+    iterations(1000)
+    after = used()
+    print(f"KiB, descriptors, threads: {before} -> {after}")
+    if after[0] - before[0] < 1024 and after[1:] == before[1:]:
+        break
+else:
+    raise AssertionError((before, after))
 
 
 def groups(count):
