@@ -172,7 +172,7 @@ TEST_P(OnBcube, ADisagreementOfTwoRanksNamesBothCalls) {
 
 TEST_P(OnBcube, TwoMachinesWithOneAddressAreNamed) {
   Job twice = job();
-  twice.perMachine = [this, ordinary = job().perMachine](size_t machine, Env& env) {
+  twice.perMachine = [ordinary = job().perMachine](size_t machine, Env& env) {
     ordinary(machine == 1 ? 0 : machine, env);
   };
   for (const Status& outcome : runRanks(twice, [](Communicator&) -> Status { return {}; })) {
