@@ -213,8 +213,8 @@ class Faults(Test):
         self.swap_cables(2, 7, 2, r"\([01]{3}\) and .*\([01]{3}\) are neighbours of level 2",
                          "all machines are reached")
         self.build((2, 2))
-        for machine, level in ((3, 0), (1, 1)):
-            self.set_nic_down(machine, level)
+        for machine, level, survives in ((3, 0, False), (1, 1, True)):
+            self.set_nic_down(machine, level, survives)
         self.refuse()
         self.leave_machines_out()
         self.swap_cables(0, 3, 0, "2 of 4 ranks missing: 1, 3|does not answer|unreachable",
@@ -231,15 +231,20 @@ class Faults(Test):
             if time.monotonic() > until or wait(ranks, 0.05, until_failure=True):
                 raise Failure("the job does not run", "".join(rank.output_tail(3) for rank in ranks))
 
-    def set_nic_down(self, machine, level):
-        """The error names the two machines of a connection that the NIC carries."""
+    def set_nic_down(self, machine, level, survives):
+        """The NIC's machine names it, and so does rank 0 if the machine's control connection survives. The others may
+        have lost their own, and then name a machine of a connection that the NIC carries."""
         network = self.network
         ranks = self.start(self.perf(*self.endless))
         self.wait_until_running(ranks)
         command("ip", "-n", network.host(machine), "link", "set", f"eth{level}", "down")
         others = "|".join(str(other) for other in network.neighbours(machine, level))
+        named = rf"eth{level} of level {level} of machine {network.digits(machine)} is down"
         self.fail(ranks, f"NIC of level {level} of machine {network.digits(machine)} down",
-                  rf"ended: .*rank ({machine}|{others})\b", TIMEOUT + REPORT_SECONDS)
+                  rf"{named}|ended: .*rank ({machine}|{others})\b", TIMEOUT + REPORT_SECONDS)
+        for rank in {machine, 0} if survives else {machine}:
+            if matching(ranks[rank], named) is None:
+                raise Failure(f"rank {rank} does not name the NIC", ranks[rank].output_tail(9))
         network.attach(machine, level)
 
     def refuse(self):

@@ -2,6 +2,7 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <bit>
@@ -37,6 +38,16 @@ std::vector<Interface> interfaceAddresses() {
     found.push_back({i->ifa_name, address, prefixBits(i->ifa_netmask)});
   }
   return found;
+}
+
+bool interfaceRuns(const std::string& name) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  if (name.size() >= sizeof(request.ifr_name)) return false;
+  name.copy(request.ifr_name, name.size());
+  if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
+  constexpr int kNeeded = IFF_UP | IFF_RUNNING;
+  return (request.ifr_flags & kNeeded) == kNeeded;
 }
 
 namespace {

@@ -17,6 +17,8 @@ struct Interface {
 };
 // Returns every address of every interface that is up.
 std::vector<Interface> interfaceAddresses();
+// False if the interface does not exist, is down, or has no carrier, for example because its cable is out.
+bool interfaceRuns(const std::string& name);
 // Returns the interfaces that the filter selects, in NCCL's grammar. "eth,ib" lists prefixes of
 // names, "^docker,lo" excludes names with these prefixes, and "=eth0" is an exact name. "=10.0.0.7"
 // selects the interface with this address. An empty filter selects all interfaces except lo,

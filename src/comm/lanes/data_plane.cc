@@ -107,6 +107,7 @@ Status DataPlane::connectOnBcube() {
   spec.shape = place.shape;
   spec.address = place.address;
   spec.machineAt = std::move(network.machineAt);
+  for (const auto& level : place.levels) spec.nics.push_back(level.interface);
   spec.maxBlockBytes = spec_.plan.limits.maxChunkBytes;
   spec.window = bcubeWindow(place.shape.k());
   spec.recorder = recorder(trace::kExchangePath);

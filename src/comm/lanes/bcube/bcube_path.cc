@@ -6,11 +6,13 @@
 
 #include "cpu_reduce/reduce.h"
 #include "src/base/format.h"
+#include "src/base/io/interfaces.h"
 
 namespace bps {
 namespace {
 
 constexpr size_t kMaxElementBytes = 16, kAlignment = 64;
+constexpr std::chrono::milliseconds kNicCheckInterval(500);  // while no block is completed
 
 }  // namespace
 
@@ -290,10 +292,23 @@ std::optional<EndpointWait> BcubePath::checkWait() {
   }
   if (!waiting) return {};
   const auto now = Deadline::Clock::now();
-  if (!waitCheck_.since) waitCheck_.since = now;
+  if (!waitCheck_.since) waitCheck_.since = waitCheck_.nicsChecked = now;
+  if (failure_.ok() && now - waitCheck_.nicsChecked >= kNicCheckInterval) {
+    waitCheck_.nicsChecked = now;
+    failure_ = checkNics();
+  }
   if (now - *waitCheck_.since < spec_.waitReportTime) return {};
   const Block& oldest = block(count_.retired);
   return EndpointWait{oldest.view.call.number, awaitedMachines(oldest).front()};
+}
+
+// The connections themselves do not tell: TCP sends again for many minutes.
+Status BcubePath::checkNics() const {
+  for (size_t level = 0; level < spec_.nics.size(); ++level)
+    if (!interfaceRuns(spec_.nics[level]))
+      return failure(Code::kSystem, "interface {} of level {} of machine {} is down or has no carrier",
+                     spec_.nics[level], level, spec_.shape.addressText(spec_.address));
+  return {};
 }
 
 // The neighbours whose slices of the block's stage are missing. If all are here, those that have not taken a slice.

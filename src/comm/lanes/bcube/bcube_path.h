@@ -50,6 +50,7 @@ struct BcubeSpec : Summation {
   Bcube shape;
   size_t address = 0;             // of this machine
   std::vector<size_t> machineAt;  // the machine with each address
+  std::vector<std::string> nics;  // the interface of each level
   size_t maxBlockBytes = 0, window = 0;
   trace::ChunkRecorder recorder{};
 };
@@ -75,7 +76,7 @@ class BcubePath {
   // True if every submitted chunk is complete, and the transport has accepted all data for neighbours.
   bool idle() const;
   // If no chunk has been completed for waitReportTime, returns the oldest call and the machine whose slice it waits
-  // for. Call this function regularly.
+  // for. If this machine's own NIC does not run meanwhile, the next step() fails. Call this function regularly.
   std::optional<EndpointWait> checkWait();
   // Adds what the oldest block still needs.
   void addPeerWaits(std::vector<PeerWait>& waits) const;
@@ -123,6 +124,7 @@ class BcubePath {
   struct WaitCheck {
     uint64_t retired = 0;
     std::optional<Deadline::Clock::time_point> since;
+    Deadline::Clock::time_point nicsChecked{};
   };
 
   BcubePath(ChunkBuffers& buffers, BcubeSpec spec);
@@ -152,6 +154,7 @@ class BcubePath {
   void sum(Block& block, const Stage& stage);
   bool retireNext();
   Status takeFailure();
+  Status checkNics() const;
   std::vector<size_t> awaitedMachines(const Block& block) const;
 
   ChunkBuffers& buffers_;

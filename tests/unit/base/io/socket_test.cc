@@ -123,6 +123,12 @@ TEST(SocketTest, RefusedConnectionNamesTheAddress) {
   EXPECT_THAT(status.message(), HasSubstr(where.text()));
 }
 
+TEST(SocketTest, AnInterfaceRunsIfItIsUp) {
+  EXPECT_TRUE(interfaceRuns("lo"));
+  EXPECT_FALSE(interfaceRuns("none"));
+  EXPECT_FALSE(interfaceRuns("a-name-that-is-too-long"));
+}
+
 TEST(SocketTest, SelectsInterfacesByName) {
   auto all = selectInterfaces("^nosuch");
   ASSERT_TRUE(all.ok());
