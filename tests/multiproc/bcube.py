@@ -217,7 +217,7 @@ class Faults(Test):
             self.set_nic_down(machine, level, survives)
         self.refuse()
         self.leave_machines_out()
-        self.swap_cables(0, 3, 0, "2 of 4 ranks missing: 1, 3|does not answer|unreachable",
+        self.swap_cables(0, 3, 0, "2 of 4 ranks missing: 1, 3|the neighbour of [01]{2} on level [01]",
                          "two machines are not reached")
         self.build((2, 2), control_network=True)
         self.swap_cables(0, 3, 0, r"\([01]{2}\) and .*\([01]{2}\) are neighbours of level 0", "control network")

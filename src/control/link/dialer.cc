@@ -41,14 +41,20 @@ const Address& Dialer::address() const {
   return args_.addresses[(now < direct ? now : now - direct) % args_.addresses.size()];
 }
 
-const Address* Dialer::relay() const {
+const NeighbourRelay* Dialer::relay() const {
   const size_t direct = directTurns(), now = turn();
   return now < direct ? nullptr : &args_.relays->neighbours()[(now - direct) / args_.addresses.size()];
 }
 
 std::string Dialer::peerText() const {
   if (relay() == nullptr) return address().text();
-  return fmt::format("{} (through the relay {})", address().text(), relay()->text());
+  return fmt::format("{} (through the relay {})", address().text(), relay()->address.text());
+}
+
+void Dialer::note(std::string why) {
+  const NeighbourRelay* const through = relay();
+  if (through == nullptr) reasons_[0] = std::move(why);
+  else reasons_[1] = fmt::format("{} (the relay {})", why, through->where);
 }
 
 std::string Dialer::reasonText() const {
@@ -110,8 +116,8 @@ Result<Progress> Dialer::pause() {
 
 Status Dialer::start() {
   way_ = {};
-  if (const Address* through = relay()) {
-    relayConnector_ = BPS_TRY(RelayConnector::start(*through, {RelayRequest::Kind::kForward, address()}));
+  if (const NeighbourRelay* through = relay()) {
+    relayConnector_ = BPS_TRY(RelayConnector::start(through->address, {RelayRequest::Kind::kForward, address()}));
     state_ = State::kAskingRelay;
     return {};
   }
@@ -132,7 +138,7 @@ Result<Progress> Dialer::askRelay(const PollSet& set) {
     retry(Status(Code::kRemote, answered || reasons_[1].empty() ? refusal : reasons_[1]));
     return Progress::kPending;
   }
-  way_ = {*relay(), relayConnector_->reply().hops};
+  way_ = {relay()->address, relayConnector_->reply().hops};
   fd_ = relayConnector_->take();
   startHandshake();
   return Progress::kPending;

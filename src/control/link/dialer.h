@@ -58,10 +58,10 @@ class Dialer {
   size_t turn() const { return attempt_ % turns(); }
   size_t cycle() const { return attempt_ / turns(); }
   const Address& address() const;
-  const Address* relay() const;  // null in a direct turn
+  const NeighbourRelay* relay() const;  // null in a direct turn
   std::string peerText() const;
   std::string reasonText() const;
-  void note(std::string why) { reasons_[relay() == nullptr ? 0 : 1] = std::move(why); }
+  void note(std::string why);
 
   State state_ = State::kPausing;
   DialArgs args_;

@@ -103,7 +103,14 @@ RelayMemberArgs relayMemberArgs(const FabricPlace& place, uint16_t port) {
     for (size_t digit = 0; digit < place.levels[level].machines.size(); ++digit) {
       Address address = place.levels[level].machines[digit];
       address.setPort(port);
-      (digit == own ? args.own : args.neighbours).push_back(address);
+      if (digit == own) {
+        args.own.push_back(address);
+        continue;
+      }
+      const size_t neighbour = place.shape.neighbour(place.address, level, digit);
+      args.neighbours.push_back(
+          {address, fmt::format("of machine {}, the neighbour of {} on level {}", place.shape.addressText(neighbour),
+                                place.shape.addressText(place.address), level)});
     }
   }
   return args;

@@ -25,9 +25,13 @@
 
 namespace bps {
 
+struct NeighbourRelay {
+  Address address;
+  std::string where;  // which machine, on which level; for errors
+};
 struct RelayMemberArgs {
-  std::vector<Address> own;         // the addresses of this machine in the fabric, with the relay's port
-  std::vector<Address> neighbours;  // the relays of the neighbours, in order of level and digit
+  std::vector<Address> own;                // the addresses of this machine in the fabric, with the relay's port
+  std::vector<NeighbourRelay> neighbours;  // in order of level and digit
   RelayHop self{};
   size_t nRanks = 0;
   std::chrono::milliseconds timeout{};  // BPS_TIMEOUT
@@ -43,7 +47,7 @@ class RelayMember {
   RelayMember& operator=(const RelayMember&) = delete;
   ~RelayMember();
 
-  const std::vector<Address>& neighbours() const { return args_.neighbours; }
+  const std::vector<NeighbourRelay>& neighbours() const { return args_.neighbours; }
   bool dialsDirectly() const { return args_.direct; }
   // The communicator is going to dial the target, or has connected with it.
   void expect(const Address& target);
