@@ -1,4 +1,4 @@
-"""Runs bps-perf on emulated BCubes. Usage: bcube.py BUILD results|faults. Exit status 77: skipped."""
+"""Runs programs on emulated BCubes. Usage: bcube.py BUILD results|faults|torch. Exit status 77: skipped."""
 import argparse
 import os
 import re
@@ -65,13 +65,13 @@ class Test:
         return {**clean, "NCCL_IB_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "BPS_KEY_FILE": self.key,
                 "BPS_TIMEOUT": str(TIMEOUT), **more}
 
-    def start(self, words, env=None, leave_out=(), ranks_per_machine=1):
+    def start(self, words, env=None, leave_out=(), ranks_per_machine=1, rank_name="BPS_RANK"):
         """Starts a program as all ranks. `env` is a dict, or gives one for a machine."""
         count = len(self.network.links) * ranks_per_machine
         ranks = []
         for rank in range(count):
             machine = rank // ranks_per_machine
-            more = {"BPS_ROOT": f"{self.network.root()}:7600", "BPS_RANK": str(rank), "BPS_NRANKS": str(count),
+            more = {"BPS_ROOT": f"{self.network.root()}:7600", rank_name: str(rank), "BPS_NRANKS": str(count),
                     "BPS_HOSTID": f"machine{machine}", **self.network.settings(machine),
                     **(env(machine) if callable(env) else env or {})}
             if machine not in leave_out:
@@ -288,14 +288,28 @@ class Faults(Test):
             self.fail(self.start(self.perf(*self.once)), what, pattern, TIMEOUT)
 
 
+class Torch(Test):
+    def run_all(self):
+        """PyTorch trains; its own connections use the control network."""
+        self.build((2, 2), control_network=True)
+        example = os.path.join(HERE, "..", "..", "examples", "ddp.py")
+        words = [os.environ.get("BPS_TORCH_PYTHON", sys.executable), example, "--backend", "bps"]
+        ranks = self.start(words, {"GLOO_SOCKET_IFNAME": "ctl0", "MASTER_ADDR": self.network.root(),
+                                   "MASTER_PORT": "7500", "WORLD_SIZE": "4"}, rank_name="RANK")
+        text = self.succeed(ranks, "examples/ddp.py", 120)
+        if not re.search("^parameters [0-9a-f]+ on all 4 ranks", text, re.M):
+            raise Failure("examples/ddp.py", text[-2000:])
+        print(text, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
-    parser.add_argument("what", choices=["results", "faults"])
+    parser.add_argument("what", choices=["results", "faults", "torch"])
     parser.add_argument("--runs", type=int, default=8, help="runs whose bits are compared")
     parser.add_argument("--limit", type=int, default=220, help="seconds")
     options = parser.parse_args()
-    make = Results if options.what == "results" else Faults
+    make = {"results": Results, "faults": Faults, "torch": Torch}[options.what]
     return session.run("bcube.py", lambda tag, folder: make(options, tag, folder))
 
 
