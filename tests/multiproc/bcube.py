@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "perf"))
 
 from cluster import job, session  # noqa: E402
-from cluster.bcube import BcubeNetwork  # noqa: E402
+from cluster.bcube import CONTROL, BcubeNetwork  # noqa: E402
 from cluster.namespace import command  # noqa: E402
 from cluster.network import read  # noqa: E402
 from cluster.processes import Failure, Processes, wait  # noqa: E402
@@ -294,7 +294,7 @@ class Torch(Test):
         self.build((2, 2), control_network=True)
         example = os.path.join(HERE, "..", "..", "examples", "ddp.py")
         words = [os.environ.get("BPS_TORCH_PYTHON", sys.executable), example, "--backend", "bps"]
-        ranks = self.start(words, {"GLOO_SOCKET_IFNAME": "ctl0", "MASTER_ADDR": self.network.root(),
+        ranks = self.start(words, {"GLOO_SOCKET_IFNAME": CONTROL, "MASTER_ADDR": self.network.root(),
                                    "MASTER_PORT": "7500", "WORLD_SIZE": "4"}, rank_name="RANK")
         text = self.succeed(ranks, "examples/ddp.py", 120)
         if not re.search("^parameters [0-9a-f]+ on all 4 ranks", text, re.M):

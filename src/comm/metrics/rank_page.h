@@ -19,7 +19,7 @@ struct CommSample {
   bool failed = false;
 };
 
-// What the communicators have done together.
+// RankTotals: the counters of all communicators of this process, added up.
 struct RankTotals {
   void add(const CommCounters& counters);
 

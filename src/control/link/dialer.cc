@@ -51,10 +51,8 @@ std::string Dialer::peerText() const {
   return fmt::format("{} (through the relay {})", address().text(), relay()->address.text());
 }
 
-void Dialer::note(std::string why) {
-  const NeighbourRelay* const through = relay();
-  if (through == nullptr) reasons_[0] = std::move(why);
-  else reasons_[1] = fmt::format("{} (the relay {})", why, through->where);
+std::string Dialer::withRelay(const std::string& why) const {
+  return relay() == nullptr ? why : fmt::format("{} (the relay {})", why, relay()->where);
 }
 
 std::string Dialer::reasonText() const {
@@ -110,7 +108,7 @@ Result<Progress> Dialer::pause() {
   // Without relays there is nothing else to try, so a turn has no limit.
   if (args_.relays != nullptr) turnEnd_ = Deadline::in(turnTime());
   const Status started = start();
-  if (!started.ok()) retry(started);
+  if (!started.ok()) retry(Status(started.code(), withRelay(started.message())));
   return Progress::kPending;
 }
 
@@ -134,8 +132,8 @@ Result<Progress> Dialer::askRelay(const PollSet& set) {
   else if (std::move(progress).value() == Progress::kPending) return Progress::kPending;
   else refusal = relayConnector_->refusalText();
   if (!refusal.empty()) {
-    // What a relay says tells more than that another relay does not answer.
-    retry(Status(Code::kRemote, answered || reasons_[1].empty() ? refusal : reasons_[1]));
+    // Keep the answer of a relay: it tells more than the silence of another one.
+    retry(Status(Code::kRemote, answered || reasons_[1].empty() ? withRelay(refusal) : reasons_[1]));
     return Progress::kPending;
   }
   way_ = {relay()->address, relayConnector_->reply().hops};

@@ -61,7 +61,8 @@ class Dialer {
   const NeighbourRelay* relay() const;  // null in a direct turn
   std::string peerText() const;
   std::string reasonText() const;
-  void note(std::string why);
+  void note(std::string why) { reasons_[relay() == nullptr ? 0 : 1] = std::move(why); }
+  std::string withRelay(const std::string& why) const;
 
   State state_ = State::kPausing;
   DialArgs args_;

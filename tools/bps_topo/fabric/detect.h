@@ -11,7 +11,7 @@
 
 namespace bps {
 
-// What this machine has found on the interface of one level.
+// The findings of this machine on the interface of one level.
 struct LevelSurvey {
   Interface own;                    // with an IPv4 address
   std::vector<Address> neighbours;  // the other addresses of the network that answer

@@ -18,7 +18,7 @@ struct FabricTimes {
 };
 FabricTimes fabricTimes(const Bcube& shape);
 
-// What a network needs. All its switches have n ports.
+// FabricCost: the switches, ports and NICs of a network. All its switches have n ports.
 struct FabricCost {
   double switches = 0, ports = 0, nics = 0;
 };
