@@ -11,6 +11,7 @@
 #include "src/base/poll_until.h"
 #include "src/comm/call/fused_position.h"
 #include "src/comm/startup/connect.h"
+#include "src/control/host_id.h"
 #include "src/comm/startup/describe.h"
 #include "src/comm/startup/probe_times.h"
 #include "src/comm/startup/shrink.h"
@@ -43,6 +44,13 @@ ProgressEngine::Start startOf(const Collective& collective) {
   return bytes <= constants::kMaxInlineBytes ? ProgressEngine::Start::kHere : ProgressEngine::Start::kByWaitingCaller;
 }
 
+JoinArgs joinArgs(const Env& env, const Membership& membership) {
+  JoinArgs join{membership.id, membership.rank, membership.nRanks, "", membership.shrink};
+  join.parameters = membership.parameters;
+  if (membership.parameters) join.hostId = fmt::format("{} rank {}", localHostId(env), membership.rank);
+  return join;
+}
+
 FusedCalls fusedCallsOf(std::span<const AllReduceCall> calls) {
   FusedCalls fused;
   uint64_t before = *calls.front().number;
@@ -64,7 +72,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   made->cuda_ = std::move(cuda);
   CommunicatorFailure& failure = made->failure_;
   made->control_ =
-      BPS_TRY(ControlPlane::create(env, {membership.id, membership.rank, membership.nRanks, "", membership.shrink},
+      BPS_TRY(ControlPlane::create(env, joinArgs(env, membership),
                                    {[&failure](const Status& why) { failure.set(why); },
                                     [made = made.get()](const ServerEvent& event) {
                                       made->state_.serverEvents.add(event);
@@ -88,8 +96,10 @@ Status Communicator::start() {
   BPS_TRY(control_->join(deadline));
   state_.joined.store(true, std::memory_order_release);
   state_.metrics = RankMetrics::enter(env_, roster(), rank(), [this] { return failure_.get(); });
+  if (membership_.parameters)
+    state_.store = std::make_shared<ParamStore>(roster().machines.size(), env_.reduceThreads);
   Status started = connect(deadline);
-  if (started.ok()) started = tune(deadline);
+  if (started.ok() && !membership_.parameters) started = tune(deadline);
   if (started.ok()) {
     logStart({*progressThread_, tuning_, probeBytes_});
     return {};
@@ -104,7 +114,7 @@ Status Communicator::start() {
 Status Communicator::connect(Deadline deadline) {
   progressThread_ =
       BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
-                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr},
+                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store},
                            deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
@@ -174,6 +184,40 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
   BPS_TRY(cut(*collective));
+  collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
+  return submit(std::move(collective), call.number);
+}
+
+void Communicator::addParameter(size_t count, DataType type) {
+  CutLimits limits = progressThread_->session().plan.limits;
+  limits.targetChunkBytes = std::min(limits.maxChunkBytes, tuning_.limits.targetChunkBytes);
+  limits.chunkCostBytes = tuning_.limits.chunkCostBytes;
+  limits.latencyBytes = tuning_.limits.latencyBytes;
+  limits.singleOwnerBytes = std::min(limits.maxChunkBytes, tuning_.limits.singleOwnerBytes);
+  state_.parameters.push_back(progressThread_->session().cutter->cutParameter(count, type, limits));
+}
+
+Status Communicator::requestParameter(const AllReduceCall& call, ParamCall param) {
+  BPS_TRY(checkOpen());
+  if (call.stream == nullptr)
+    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
+  auto collective = makeCollective(call);
+  collective->send = static_cast<const uint8_t*>(call.send);
+  collective->recv = static_cast<uint8_t*>(call.recv);
+  const size_t elementSize = elementBytes(call.type);
+  if (call.op == CallOp::kParamLeave) {
+    const std::vector<bool>& owners = progressThread_->session().plan.owners;
+    for (uint32_t owner = 0; owner < owners.size(); ++owner)
+      if (owners[owner]) collective->chunks.push_back({owner});
+  } else {
+    const Cut& cut = state_.parameters[param.param];
+    collective->chunks = makeChunks(cut, elementSize);
+    std::erase_if(collective->chunks, [](const ChunkRef& chunk) { return chunk.bytes == 0; });
+    collective->window = cut.window;
+  }
+  collective->param = std::move(param);
+  collective->rounds = collective->chunks.back().round + 1;
+  collective->remaining = collective->chunks.size();
   collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
   return submit(std::move(collective), call.number);
 }
@@ -252,6 +296,12 @@ Result<bool> Communicator::isOnDevice(const AllReduceCall& call) {
 
 Result<std::vector<Blob>> Communicator::allGather(const Blob& mine) {
   return control_->gather(mine, Deadline::in(2 * timeoutOf(env_)));
+}
+
+Status Communicator::awaitAll() {
+  constexpr std::chrono::hours kForEver(24 * 30);
+  BPS_TRY(control_->gather({}, Deadline::in(kForEver)));
+  return {};
 }
 
 Deadline Communicator::timeoutDeadline() const { return Deadline::in(timeoutOf(env_)); }

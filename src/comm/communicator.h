@@ -52,6 +52,14 @@ class Communicator {
   Status allReduce(const AllReduceCall& call);
   // As allReduce(), for calls that fuseCalls() (plan/fusion.h) has combined. The calls have numbers.
   Status allReduceFused(std::span<const AllReduceCall> calls);
+  // Makes the next parameter of a communicator with Membership::parameters. All ranks make the same parameters in the
+  // same order. Call useTuningOf() before the first one.
+  void addParameter(size_t count, DataType type);
+  void useTuningOf(const Communicator& parent) { tuning_ = parent.tuning_; }
+  // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. kParamLeave goes to all
+  // owners.
+  Status requestParameter(const AllReduceCall& call, ParamCall param);
+  ParamStore& store() { return *state_.store; }
   // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.
   bool fusesCalls() const { return state_.onlyHostMemory; }
   // Reserves the numbers of the next calls, and returns the first of these numbers.
@@ -66,6 +74,8 @@ class Communicator {
   // flight. allGather() waits at most 2 x BPS_TIMEOUT, because another rank may wait BPS_TIMEOUT
   // for something else before it calls.
   Result<std::vector<Blob>> allGather(const Blob& mine);
+  // Waits until all ranks have called awaitAll(), without a limit. Fails if a rank is lost.
+  Status awaitAll();
   Deadline timeoutDeadline() const;  // ends BPS_TIMEOUT from now
   // Returns the membership of the new communicator, or none for a negative color. All ranks call
   // this method, while no call is in flight.
@@ -133,6 +143,8 @@ class Communicator {
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;  // no rank has a CUDA device
+    std::shared_ptr<ParamStore> store;  // if the communicator keeps parameters
+    std::vector<Cut> parameters;        // how each of them is cut
     ServerEvents serverEvents;
     std::unique_ptr<RankMetrics> metrics;  // null if BPS_METRICS is unset
     CommCounters* counters = nullptr;      // of `metrics`; null until the program may make calls

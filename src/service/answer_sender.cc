@@ -14,10 +14,12 @@ Result<std::unique_ptr<AnswerSender>> AnswerSender::create(std::unique_ptr<net::
   return answers;
 }
 
-void AnswerSender::push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum) {
+void AnswerSender::push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum,
+                        std::optional<ParamClock> clock) {
   DataHeader header;
   header.sequence = DataHeader::sequenceForChunk(pushed_);
   header.payload = checksum;
+  header.clock = clock;
   DataHeaderBytes encoded;
   const size_t size = encode(header, encoded);
   uint8_t* slot = headerBytes_.data() + pushed_ % depth_ * kDataHeaderBytes;

@@ -20,7 +20,8 @@ class AnswerSender {
 
   // Queues the answer to round `pushed()`. The payload must stay valid until done() is greater than
   // the round's number. If needsRegistered() is true, the payload must lie in `results`.
-  void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum);
+  void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum,
+            std::optional<ParamClock> clock = std::nullopt);
   Result<bool> step() {
     const bool moved = queue_.step();
     if (!queue_.failure().ok()) return queue_.failure().clone();

@@ -42,12 +42,16 @@ Status ContributionReceiver::take() {
   if (!header.isForChunk(arrived_))
     return failure(Code::kRemote, "received chunk {} instead of chunk {} (modulo 65536)", header.sequence,
                    DataHeader::sequenceForChunk(arrived_));
+  if (header.first && header.part.has_value() != shape_.parameters)
+    return failure(Code::kRemote, "received a chunk of {}, but this communicator {}", describe(header.call),
+                   shape_.parameters ? "keeps parameters" : "has no parameters");
+  if (shape_.parameters && !header.part) return failure(Code::kRemote, "chunk {} names no parameter", arrived_);
   if (header.first) call_ = header.call;
   else if (arrived_ == 0) return failure(Code::kRemote, "the first chunk has no call information");
   if (payloadSize % elementBytes(static_cast<DataType>(call_.type)) != 0)
     return failure(Code::kRemote, "chunk {} of {} bytes is not a whole number of elements", arrived_, payloadSize);
   if (shape_.checksum) BPS_TRY(checkPayload(header, {slot(arrived_), payloadSize}, arrived_, call_));
-  contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize};
+  contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize, false, header.part};
   bytesReceived_ += payloadSize;
   ++arrived_;
   return {};

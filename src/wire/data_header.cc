@@ -10,13 +10,16 @@
 namespace bps {
 namespace {
 
-constexpr uint8_t kVersion = 5;
-constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kFused = 16, kAllFlags = 31;
-constexpr uint8_t kTypes = 12, kOps = 6;
+constexpr uint8_t kVersion = 6;
+constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kFused = 16, kPart = 32, kClock = 64,
+                  kAllFlags = 127;
+constexpr uint8_t kTypes = 12, kOps = 11;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum"};
+constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum",
+                                        "initial value", "push", "pull", "push and pull",
+                                        "leave"};
 
 // Offsets of the fields.
 enum Offset : size_t {
@@ -32,6 +35,8 @@ enum Offset : size_t {
 };
 constexpr size_t kCheckBytes = sizeof(uint32_t);
 constexpr size_t kFusedEntryBytes = sizeof(uint16_t) + sizeof(uint8_t);
+constexpr size_t kPartBytes = 3 * sizeof(uint32_t) + sizeof(uint64_t);
+constexpr size_t kClockBytes = sizeof(uint64_t) + sizeof(uint32_t);
 
 template <class T>
 void store(uint8_t* at, T value) {
@@ -54,6 +59,18 @@ size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
   }
   store(bytes.data() + size, crc32c(bytes.data(), size));
   return size + kCheckBytes;
+}
+
+size_t storePart(const ParamPart& part, uint8_t* bytes, size_t size) {
+  store(bytes + size, part.param);
+  store(bytes + size + 4, part.push);
+  store(bytes + size + 8, part.offset);
+  store(bytes + size + 16, part.count);
+  return size + kPartBytes;
+}
+
+ParamPart loadPart(const uint8_t* at) {
+  return {load<uint32_t>(at), load<uint32_t>(at + 4), load<uint64_t>(at + 8), load<uint32_t>(at + 16)};
 }
 
 size_t storeFused(const FusedCalls& calls, uint8_t* bytes, size_t size) {
@@ -97,6 +114,9 @@ std::vector<CallInfo> applicationCalls(const CallInfo& call) {
 }  // namespace
 
 std::string describe(const CallInfo& call) {
+  if (isParamOp(static_cast<CallOp>(call.op)))
+    return fmt::format("{} #{} of a parameter of {} {}", call.op < kOps ? kOpNames[call.op] : "?", call.number,
+                       call.count, call.type < kTypes ? kTypeNames[call.type] : "?");
   const std::vector<CallInfo> calls = applicationCalls(call);
   const std::string number = calls.size() == 1 ? fmt::format("all-reduce #{}", call.number)
                                                : fmt::format("{} fused all-reduces, #{} to #{},", calls.size(),
@@ -139,18 +159,26 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
   uint8_t* at = bytes.data();
   const bool scalar = header.first && header.call.hasScalar;
   const bool fused = header.first && !header.call.fused.empty();
+  const bool part = header.first && header.part.has_value(), clock = !header.first && header.clock.has_value();
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
   at[kAtFlags] =
       static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (byGpuGroups ? kByGpuGroups : 0) |
-                           (fused ? kFused : 0) | (header.payload ? kPayload : 0));
+                           (fused ? kFused : 0) | (header.payload ? kPayload : 0) | (part ? kPart : 0) |
+                           (clock ? kClock : 0));
   store(at + kAtSequence, header.sequence);
+  if (clock) {
+    store(at + kAtNumber, header.clock->version);
+    store(at + kAtNumber + sizeof(uint64_t), header.clock->slowest);
+    return seal(header, bytes, kAtNumber + kClockBytes);
+  }
   if (!header.first) return seal(header, bytes, kAtNumber);
   store(at + kAtNumber, header.call.number);
   store(at + kAtCount, header.call.count);
   at[kAtType] = header.call.type;
   at[kAtOp] = header.call.op;
   store(at + kAtHistory, header.call.history);
+  if (part) return seal(header, bytes, storePart(*header.part, at, kAtScalar));
   if (fused) return seal(header, bytes, storeFused(header.call.fused, at, kAtScalar));
   if (!scalar) return seal(header, bytes, kAtScalar);
   store(at + kAtScalar, header.call.scalar);
@@ -175,18 +203,22 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.call.hasScalar = (flags & kScalar) != 0;
   header.call.byGpuGroups = (flags & kByGpuGroups) != 0;
   const bool fused = (flags & kFused) != 0;
-  if ((flags & ~kAllFlags) != 0 || ((header.call.hasScalar || header.call.byGpuGroups || fused) && !header.first) ||
-      (fused && header.call.hasScalar))
+  const bool part = (flags & kPart) != 0, clock = (flags & kClock) != 0;
+  const int kinds = (header.call.hasScalar ? 1 : 0) + (fused ? 1 : 0) + (part ? 1 : 0);
+  if ((flags & ~kAllFlags) != 0 || ((kinds > 0 || header.call.byGpuGroups) && !header.first) || kinds > 1 ||
+      (clock && header.first) || (part && header.call.byGpuGroups))
     return failure(Code::kRemote, "chunk header with invalid flags {:#x}", flags);
   const size_t calls = fused && bytes.size() > kDataCallBytes ? at[kAtScalar] : 0;
   if (fused && (calls < 2 || calls > FusedCalls::kMaxCalls))
     return failure(Code::kRemote, "chunk header of {} fused calls", calls);
   const size_t withCall = kDataCallBytes + (header.call.hasScalar ? sizeof(uint64_t) : 0) +
-                          (fused ? sizeof(uint8_t) + calls * kFusedEntryBytes : 0);
+                          (fused ? sizeof(uint8_t) + calls * kFusedEntryBytes : 0) + (part ? kPartBytes : 0);
   const bool withPayload = (flags & kPayload) != 0;
-  const size_t size = (header.first ? withCall : kDataShortHeaderBytes) + (withPayload ? kCheckBytes : 0);
+  const size_t withoutCall = kDataShortHeaderBytes + (clock ? kClockBytes : 0);
+  const size_t size = (header.first ? withCall : withoutCall) + (withPayload ? kCheckBytes : 0);
   if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, expected {}", bytes.size(), size);
   if (withPayload) header.payload = load<uint32_t>(at + checked - kCheckBytes);
+  if (clock) header.clock = ParamClock{load<uint64_t>(at + kAtNumber), load<uint32_t>(at + kAtNumber + sizeof(uint64_t))};
   if (!header.first) return header;
   header.call.number = load<uint64_t>(at + kAtNumber);
   header.call.count = load<uint64_t>(at + kAtCount);
@@ -195,9 +227,12 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   header.call.history = load<uint32_t>(at + kAtHistory);
   if (header.call.hasScalar) header.call.scalar = load<uint64_t>(at + kAtScalar);
   if (fused) BPS_TRY(loadFused(header.call, at + kAtScalar));
+  if (part) header.part = loadPart(at + kAtScalar);
   if (header.call.type >= kTypes || header.call.op >= kOps)
     return failure(Code::kRemote, "chunk header with unknown type {} or operation {}", header.call.type,
                    header.call.op);
+  if (isParamOp(static_cast<CallOp>(header.call.op)) != part)
+    return failure(Code::kRemote, "chunk header with operation {}{}", header.call.op, part ? " for a parameter" : "");
   return header;
 }
 

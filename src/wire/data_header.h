@@ -10,6 +10,8 @@
 //   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32
 //   with a scalar: scalar u64
 //   for a fused call: number of calls in it u8 | for each of them: count u16, distance u8 (see FusedCalls)
+//   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | offset u64 | count u32
+//   for the answer to it: ParamClock: version u64 | slowest u32
 //   with BPS_CHECKSUM=1: CRC32C of the payload u32
 //   CRC32C of the preceding header bytes u32
 //
@@ -32,7 +34,7 @@ namespace bps {
 inline constexpr size_t kDataShortHeaderBytes = 4 + 4;                // without a call
 inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 22;  // with a call
 inline constexpr size_t kDataFusedBytes = 1 + FusedCalls::kMaxCalls * 3;
-// With a call, a scalar or the calls of a fused call, and a payload checksum.
+// With a call, a scalar or the calls of a fused call, and a payload checksum. Those of parameters are shorter.
 inline constexpr size_t kDataHeaderBytes = kDataCallBytes + kDataFusedBytes + 4;
 
 // One collective call as a machine issued it. The CallInfo of all machines must agree in all fields except the scalar.
@@ -63,8 +65,40 @@ struct CallInfo {
   uint64_t elementsMoved() const { return byGpuGroups ? 0 : count; }
 };
 
-// The built-in values of bpsRedOp_t, and one value for all user-defined operations.
-enum class CallOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4, kPreMulSum = 5 };
+// The built-in values of bpsRedOp_t, one value for all user-defined operations, and the requests to parameters of
+// asynchronous training (service/param_service.h).
+enum class CallOp : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kPreMulSum = 5,
+  kParamSet = 6,
+  kParamPush = 7,
+  kParamPull = 8,
+  kParamPushPull = 9,
+  kParamLeave = 10,  // the machine will push no more
+};
+constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }
+// True if the chunk, or the answer to it, has a payload.
+constexpr bool carriesContribution(CallOp op) { return op != CallOp::kParamPull && op != CallOp::kParamLeave; }
+constexpr bool carriesAnswer(CallOp op) { return !isParamOp(op) || op == CallOp::kParamPull || op == CallOp::kParamPushPull; }
+constexpr bool isPush(CallOp op) { return op == CallOp::kParamPush || op == CallOp::kParamPushPull; }
+
+// The part of a parameter that one chunk carries.
+struct ParamPart {
+  uint32_t param = 0;   // parameters are numbered in the order in which they were made
+  uint32_t push = 0;    // number of the push among those of this machine to the parameter, from 1; 0: not a push
+  uint64_t offset = 0;  // elements from the start of the parameter
+  uint32_t count = 0;   // elements
+};
+
+// How many pushes a part of a parameter contains when its owner answers.
+struct ParamClock {
+  uint64_t version = 0;  // from all machines
+  uint32_t slowest = 0;  // from the machine that has made the fewest
+};
 
 // Returns the history of the call that follows `call`: a checksum of `call` and its history. If two machines have made
 // the same number of calls, but different calls, their histories differ, except with probability 2^-32.
@@ -82,6 +116,8 @@ struct DataHeader {
   bool first = false;     // true if `call` is present; false for a later chunk of the previous chunk's call
   CallInfo call;
   std::optional<uint32_t> payload = std::nullopt;  // checksum of the payload if BPS_CHECKSUM=1
+  std::optional<ParamPart> part = std::nullopt;    // if the operation of the call is one on parameters
+  std::optional<ParamClock> clock = std::nullopt;  // in the answer to such a chunk
 
   static uint16_t sequenceForChunk(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
   bool isForChunk(uint64_t chunk) const { return sequence == sequenceForChunk(chunk); }

@@ -1,9 +1,11 @@
 // Collective: one all-reduce in flight on this rank. The calling thread makes the Collective. After
 // submit() the Collective belongs to the holder of the progress lock (progress_engine.h).
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/comm/call/staged_call.h"
@@ -31,8 +33,22 @@ struct ChunkRef {
   uint32_t thread = 0;  // the thread of a BCube (plan/bcube/bcube.h) that carries the chunk
 };
 
+// The parameter of a call on it (service/param_service.h).
+struct ParamCall {
+  uint32_t param = 0;
+  uint32_t push = 0;  // as ParamPart::push
+  // Learns the most pushes in any part of the answer, and the fewest of the slowest machine.
+  std::shared_ptr<ParamClock> clock = std::make_shared<ParamClock>(ParamClock{0, UINT32_MAX});
+
+  void note(const ParamClock& answer) const {
+    clock->version = std::max(clock->version, answer.version);
+    clock->slowest = std::min(clock->slowest, answer.slowest);
+  }
+};
+
 struct Collective {
   CallInfo call;
+  std::optional<ParamCall> param{};
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
   bool stageSend = false, stageRecv = false;  // true if the CPU cannot access the buffer (staged_buffers.h)
@@ -57,6 +73,8 @@ struct Collective {
   uint64_t firstRound = 0;  // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;  // the index of chunks[0] among all chunks in the local ring
 
+  // The part of the parameter that a chunk carries; none if this is no call on a parameter.
+  std::optional<ParamPart> partOf(const ChunkRef& chunk) const;
   bool hasManyRounds() const { return rounds >= 8; }
   bool inPlace() const { return send == recv; }
 };

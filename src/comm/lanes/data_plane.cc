@@ -10,6 +10,8 @@
 #include "src/comm/lanes/bcube/bcube_network.h"
 #include "src/comm/lanes/substitute_lane.h"
 #include "src/plan/send_order.h"
+#include "src/service/param_service.h"
+#include "src/service/sum_service.h"
 
 namespace bps {
 namespace {
@@ -120,7 +122,7 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
   const Roster& roster = spec.control.roster();
   const JobPlan& plan = spec.plan;
   const size_t machines = roster.machines.size();
-  std::vector<SumService::Lane> service(machines);
+  std::vector<ChunkService::Lane> service(machines);
   std::vector<net::PeerConnections> exchange(machines);
   lanes_.resize(roster.endpoints());
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
@@ -143,12 +145,23 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
   const Roster& roster = spec_.control.roster();
   const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
-                                roster.isServer(owner), recorder(owner)};
+                                roster.isServer(owner) && !roster.settings.parameters, recorder(owner)};
   return RemoteLane::create(spec_.buffers, shape, std::move(connections));
 }
 
-Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes) {
+Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<ChunkService::Lane> lanes) {
   const Roster& roster = spec.control.roster();
+  if (roster.settings.parameters) {
+    ParamSpec params(Summation::of(roster, spec.env.reduceThreads));
+    params.local = self_;
+    params.depth = spec.plan.depth;
+    params.maxChunkBytes = spec.plan.limits.maxChunkBytes;
+    params.staleness = roster.settings.staleness;
+    params.store = spec.store;
+    service_ = BPS_TRY(ParamService::create(std::move(params), std::move(lanes)));
+    lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_, recorder(self_));
+    return {};
+  }
   ServiceSpec service(Summation::of(roster, spec.env.reduceThreads));
   service.local = self_;
   service.order = answerOrder(spec.plan.weights, self_, roster.machines.size());

@@ -19,7 +19,8 @@
 #include "src/net/net.h"
 #include "src/net/net_counters.h"
 #include "src/plan/job_plan.h"
-#include "src/service/sum_service.h"
+#include "src/service/param_store.h"
+#include "src/service/chunk_service.h"
 
 namespace bps {
 
@@ -42,6 +43,7 @@ struct DataPlaneSpec {
   trace::Recorder* recorder = nullptr;  // null: events are not recorded
   // Null, or what the connections count into. With counters, the data plane also measures waitTimes().
   std::shared_ptr<net::NetCounters> counters{};
+  std::shared_ptr<ParamStore> store{};  // if the owners keep parameters
 
   bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };
@@ -123,7 +125,7 @@ class DataPlane final : public GpuRegionRegistrar {
     return {spec_.recorder, static_cast<uint16_t>(peer), static_cast<uint8_t>(rail_)};
   }
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
-  Status createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes);
+  Status createService(const DataPlaneSpec& spec, std::vector<ChunkService::Lane> lanes);
   Result<std::unique_ptr<Lane>> createLane(size_t owner, net::PeerConnections connections) const;
   std::unique_ptr<Lane>& newestLane(size_t endpoint) {
     return change_.next != nullptr && change_.endpoint == endpoint ? change_.next : lanes_[endpoint];
@@ -133,7 +135,7 @@ class DataPlane final : public GpuRegionRegistrar {
   DataPlaneSpec spec_;
   size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
-  std::unique_ptr<SumService> service_;
+  std::unique_ptr<ChunkService> service_;
   struct Ownerless {                         // the paths of calls without owners
     std::unique_ptr<ExchangePath> exchange;  // null if no call takes the exchange path
     std::unique_ptr<BcubePath> bcube;        // if set, it carries all calls, and there are no lanes

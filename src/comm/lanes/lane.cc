@@ -9,6 +9,14 @@
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
+namespace {
+
+size_t sentBytes(const ChunkView& view) {
+  return carriesContribution(static_cast<CallOp>(view.call.op)) ? view.bytes : 0;
+}
+size_t answerBytes(const ChunkView& view) { return carriesAnswer(static_cast<CallOp>(view.call.op)) ? view.bytes : 0; }
+
+}  // namespace
 
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "the CPU of this machine sums the chunk"};
@@ -54,9 +62,10 @@ void RemoteLane::pushHeader(const InFlight& flight) {
   const ChunkView& view = flight.view;
   DataHeader header;
   header.sequence = DataHeader::sequenceForChunk(count_.admitted);
-  header.first = chunkRefOf(flight.chunk).round == 0;
+  header.part = flight.chunk.call->partOf(chunkRefOf(flight.chunk));
+  header.first = header.part || chunkRefOf(flight.chunk).round == 0;
   header.call = view.call;
-  if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);
+  if (shape_.checksum) header.payload = crc32c(view.source, sentBytes(view));
   DataHeaderBytes encoded;
   const size_t bytes = encode(header, encoded);
   std::memcpy(pushHeaders_.slot(count_.admitted), encoded.data(), bytes);
@@ -66,8 +75,9 @@ void RemoteLane::pushHeader(const InFlight& flight) {
 Status RemoteLane::pushPayload(InFlight& flight) {
   const ChunkView& view = flight.view;
   auto* source = const_cast<uint8_t*>(view.source);
-  if (view.bytes > 0 && !view.onGpu) flight.sendMemory = BPS_TRY(pushQueue_.comm().registerMemory(source, view.bytes));
-  pushQueue_.push({source, view.bytes, view.onGpu ? gpu_.send : flight.sendMemory});
+  const size_t bytes = sentBytes(view);
+  if (bytes > 0 && !view.onGpu) flight.sendMemory = BPS_TRY(pushQueue_.comm().registerMemory(source, bytes));
+  pushQueue_.push({source, bytes, view.onGpu ? gpu_.send : flight.sendMemory});
   return {};
 }
 
@@ -121,14 +131,17 @@ Status RemoteLane::retire() {
 Status RemoteLane::consumeAnswer(const InFlight& flight) {
   const size_t headerSize = answerQueue_.takeReceivedBytes(), payloadSize = answerQueue_.takeReceivedBytes();
   const DataHeader header = BPS_TRY(decodeDataHeader({answerHeaders_.slot(count_.answered), headerSize}));
-  if (!header.isForChunk(count_.answered) || header.first || payloadSize != flight.view.bytes)
+  const bool parameters = flight.chunk.call->param.has_value();
+  if (!header.isForChunk(count_.answered) || header.first || header.clock.has_value() != parameters ||
+      payloadSize != answerBytes(flight.view))
     return failure(Code::kRemote,
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
                    header.sequence, header.first ? " with a call" : "", payloadSize,
-                   DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, flight.view.bytes);
+                   DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, answerBytes(flight.view));
+  if (parameters) flight.chunk.call->param->note(*header.clock);
   const uint8_t* received = flight.view.inPlace ? answers_.slot(count_.answered) : flight.view.target;
   if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, count_.answered, flight.view.call));
-  if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
+  if (flight.view.inPlace && payloadSize > 0) std::memcpy(flight.view.target, received, payloadSize);
   else if (shape_.keepsSums && !flight.view.onGpu && payloadSize > 0)
     std::memcpy(answers_.slot(count_.answered), received, payloadSize);
   if (shape_.keepsSums) kept_.push_back({flight.view.call, payloadSize});
@@ -266,7 +279,9 @@ Result<bool> LocalLane::step(uint64_t) {
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
     if (recorder_) record(trace::Stage::kChunkAdmitted, chunk, offered_);
     ++offered_;
-    service_.offer({view.call, view.source, view.target, view.bytes});
+    LocalChunk local{view.call, view.source, view.target, view.bytes, chunk.call->partOf(chunkRefOf(chunk))};
+    if (local.part) local.note = [call = chunk.call](const ParamClock& clock) { call->param->note(clock); };
+    service_.offer(local);
     inService_.push_back(chunk);
     waiting_.pop_front();
     moved = true;

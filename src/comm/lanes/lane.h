@@ -33,7 +33,7 @@
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
 #include "src/service/peer_wait.h"
-#include "src/service/sum_service.h"
+#include "src/service/chunk_service.h"
 #include "src/trace/recorder.h"
 
 namespace bps {
@@ -176,10 +176,10 @@ class RemoteLane final : public Lane {
   Status failure_;  // failure of admit() or retire(), after which nothing moves
 };
 
-// The lane to the summation service in this process.
+// The lane to the service in this process.
 class LocalLane final : public Lane {
  public:
-  LocalLane(ChunkBuffers& buffers, SumService& service, const trace::ChunkRecorder& recorder = {})
+  LocalLane(ChunkBuffers& buffers, ChunkService& service, const trace::ChunkRecorder& recorder = {})
       : Lane(buffers), service_(service), recorder_(recorder) {}
   Result<bool> step(uint64_t oldestRound) override;
   uint64_t oldestRound() const override {
@@ -192,7 +192,7 @@ class LocalLane final : public Lane {
     recorder_.add(stage, chunk.call->call.number, number, chunkRefOf(chunk).bytes);
   }
 
-  SumService& service_;
+  ChunkService& service_;
   const trace::ChunkRecorder recorder_;
   std::deque<Submitted> inService_;
   uint64_t offered_ = 0, retired_ = 0;

@@ -37,6 +37,7 @@ class CallScheduler final : public ProgressWork {
   bool quiescent() const override {
     return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
   }
+  bool servesPeers() const override { return plane_ != nullptr && session_.control.roster().settings.parameters; }
   bool hasCallsInFlight() const override { return !active_.empty(); }
   uint64_t completed() const override { return counts_.completed; }
 

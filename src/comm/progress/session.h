@@ -32,6 +32,7 @@ struct SessionBase {
   CudaBackend* cuda;               // null if all buffers are in host memory
   const CommPriority& priority;
   CommCounters* counters = nullptr;  // null if nothing counts
+  std::shared_ptr<ParamStore> store = nullptr;  // if the communicator keeps parameters
 };
 
 struct Session : SessionBase {

@@ -191,6 +191,7 @@ Status Hub::handle(size_t member, const Frame& frame) {
       return changes_->onReply(member, BPS_TRY(decodeFrom<ServerReply>(link, frame)));
     case MessageType::kDrain:
       if (member < roster_.ranks.size() || !frame.payload.empty()) return unexpectedFrame(link, frame);
+      if (!changes_) return {Code::kRemote, roster_.memberName(member) + " is being stopped"};
       changes_->onDrain(member - roster_.ranks.size());
       return {};
     default: {
@@ -287,7 +288,7 @@ Status Hub::checkDeadlines() {
 
 // Searches for stalled members. Heartbeats wake the hub often enough.
 Status Hub::checkStalls() {
-  if (!nextStallCheck_.passed()) return {};
+  if (!nextStallCheck_.passed() || roster_.settings.parameters) return {};
   nextStallCheck_ = Deadline::in(std::min(milliseconds(roster_.settings.timeoutMs / 10), roster_.waitReportTime() / 4));
   for (size_t member = 1; member < members_.size(); ++member)
     if (const Link* link = members_[member].link.get())

@@ -130,7 +130,7 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   bool anyRankLeft() const;
   bool mayLose(size_t member) const {
     return state_ == State::kRunning && member >= roster_.ranks.size() && member < members_.size() &&
-           ops_->serversConfirmed();
+           ops_->serversConfirmed() && !roster_.settings.parameters;
   }
   Status lose(size_t member, const Status& why);
   bool holdLoss(size_t member, const Status& why);

@@ -1,0 +1,77 @@
+// The C functions for the parameters of asynchronous training.
+#include <bps/params.h>
+
+#include "src/api/api_guard.h"
+#include "src/api/call_arguments.h"
+#include "src/api/comm_handle.h"
+#include "src/api/group.h"
+
+namespace bps {
+namespace {
+
+Status init(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_t datatype) {
+  const DataType type = BPS_TRY(checkedType(datatype));
+  BPS_TRY(checkBuffers(data, data, count, type));
+  const HandleReference caller = BPS_TRY(readyCommunicator(comm));
+  if (caller->finalized()) return {Code::kInvalidUsage, "comm has been finalized"};
+  if (caller->device()) return {Code::kInvalidUsage, "parameters need host memory on all ranks (BPS_DEVICE=host)"};
+  std::unique_ptr<ParamGroup>& group = caller.handle().parameters;
+  if (group == nullptr) group = BPS_TRY(ParamGroup::create(*caller));
+  return group->init(key, data, count, type);
+}
+
+struct Request {
+  CallOp op;
+  uint64_t key;
+  const void* change;
+  void* latest;
+  size_t count;
+  bpsDataType_t type;
+};
+
+Status issue(bpsComm_t comm, const Request& request, cudaStream_t stream) {
+  AllReduceCall call;
+  call.op = request.op;
+  call.type = BPS_TRY(checkedType(request.type));
+  call.send = request.change;
+  call.recv = request.latest;
+  call.count = request.count;
+  call.stream = HostStream::find(stream);
+  call.handle = stream;
+  BPS_TRY(checkBuffers(call.send, call.recv, call.count, call.type));
+  if (call.stream == nullptr) return badArgument("stream {} is not a host stream", static_cast<const void*>(stream));
+  const HandleReference caller = BPS_TRY(readyCommunicator(comm));
+  if (caller.handle().parameters == nullptr) return badArgument("key is {}, and comm has no parameters", request.key);
+  return caller.handle().parameters->request(request.key, call);
+}
+
+}  // namespace
+}  // namespace bps
+
+using namespace bps;
+
+bpsResult_t bpsParamInit(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_t datatype) {
+  return apiGuard(__func__, [&] { return init(comm, key, data, count, datatype); });
+}
+
+// NOLINTNEXTLINE(readability-function-size): as bpsAllReduce
+bpsResult_t bpsParamPush(bpsComm_t comm, uint64_t key, const void* change, size_t count, bpsDataType_t datatype,
+                         cudaStream_t stream) {
+  return apiGuard(__func__, [&] {
+    return issue(comm, {CallOp::kParamPush, key, change, const_cast<void*>(change), count, datatype}, stream);
+  });
+}
+
+// NOLINTNEXTLINE(readability-function-size): as bpsAllReduce
+bpsResult_t bpsParamPull(bpsComm_t comm, uint64_t key, void* latest, size_t count, bpsDataType_t datatype,
+                         cudaStream_t stream) {
+  return apiGuard(
+      __func__, [&] { return issue(comm, {CallOp::kParamPull, key, latest, latest, count, datatype}, stream); });
+}
+
+// NOLINTNEXTLINE(readability-function-size): as bpsAllReduce
+bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, void* latest, size_t count,
+                             bpsDataType_t datatype, cudaStream_t stream) {
+  return apiGuard(
+      __func__, [&] { return issue(comm, {CallOp::kParamPushPull, key, change, latest, count, datatype}, stream); });
+}

@@ -1,0 +1,98 @@
+#include "src/comm/parameters/param_group.h"
+
+#include "src/base/format.h"
+#include "src/base/io/wire_io.h"
+
+namespace bps {
+namespace {
+
+struct Declared {
+  uint64_t key = 0, count = 0;
+  uint8_t type = 0;
+
+  bool operator==(const Declared&) const = default;
+  std::string text() const {
+    return fmt::format("key {} with {} {}", key, count, dataTypeName(static_cast<DataType>(type)));
+  }
+};
+
+Result<Declared> decode(const Blob& bytes) {
+  WireReader in(bytes);
+  Declared declared{in.get<uint64_t>(), in.get<uint64_t>(), in.get<uint8_t>()};
+  BPS_TRY(in.finish("parameter"));
+  if (declared.type >= kDataTypes) return failure(Code::kRemote, "parameter of type {}", declared.type);
+  return declared;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ParamGroup>> ParamGroup::create(Communicator& parent) {
+  std::unique_ptr<ParamGroup> group(new ParamGroup);
+  std::optional<Membership> membership = BPS_TRY(parent.split(0, static_cast<int>(parent.rank())));
+  membership->parameters = true;
+  group->stream_ = std::make_shared<HostStream>();
+  group->comm_ = BPS_TRY(Communicator::create(parent.env(), *membership));
+  BPS_TRY(group->comm_->start());
+  group->comm_->useTuningOf(parent);
+  return group;
+}
+
+Status ParamGroup::agree(uint64_t key, size_t count, DataType type) {
+  WireWriter out;
+  out.put(key).put(uint64_t{count}).put(static_cast<uint8_t>(type));
+  const std::vector<Blob> all = BPS_TRY(comm_->allGather(std::move(out).take()));
+  const Declared first = BPS_TRY(decode(all.front()));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const Declared other = BPS_TRY(decode(all[rank]));
+    if (other == first) continue;
+    return bps::failure(Code::kInvalidUsage, "ranks disagree: {} initializes {}, but {} initializes {}",
+                        comm_->roster().rankName(0), first.text(), comm_->roster().rankName(rank), other.text());
+  }
+  return {};
+}
+
+Status ParamGroup::run(CallOp op, const Parameter& parameter, void* data) {
+  AllReduceCall call;
+  call.send = call.recv = data;
+  call.count = parameter.count;
+  call.type = parameter.type;
+  call.op = op;
+  call.stream = stream_;
+  BPS_TRY(comm_->requestParameter(call, {parameter.index, 0}));
+  return stream_->synchronize();
+}
+
+Status ParamGroup::init(uint64_t key, void* data, size_t count, DataType type) {
+  BPS_TRY(agree(key, count, type));
+  if (parameters_.contains(key)) return bps::failure(Code::kInvalidUsage, "key {} has been initialized already", key);
+  const Parameter parameter{static_cast<uint32_t>(parameters_.size()), count, type};
+  parameters_[key] = parameter;
+  comm_->addParameter(count, type);
+  if (count > 0 && comm_->rank() == 0) BPS_TRY(run(CallOp::kParamSet, parameter, data));
+  BPS_TRY(comm_->allGather({}));
+  if (count > 0 && comm_->rank() != 0) BPS_TRY(run(CallOp::kParamPull, parameter, data));
+  return {};
+}
+
+Status ParamGroup::request(uint64_t key, const AllReduceCall& call) {
+  const auto found = parameters_.find(key);
+  if (found == parameters_.end())
+    return bps::failure(Code::kInvalidArgument, "key is {}, which bpsParamInit has not initialized", key);
+  Parameter& parameter = found->second;
+  if (call.count != parameter.count || call.type != parameter.type)
+    return bps::failure(Code::kInvalidArgument, "key {} has {} {}, the call has {} {}", key, parameter.count,
+                        dataTypeName(parameter.type), call.count, dataTypeName(call.type));
+  if (call.count == 0) return {};
+  const uint32_t push = isPush(call.op) ? parameter.pushes + 1 : 0;
+  BPS_TRY(comm_->requestParameter(call, {parameter.index, push}));
+  if (push > 0) parameter.pushes = push;
+  return {};
+}
+
+Status ParamGroup::finish() {
+  BPS_TRY(run(CallOp::kParamLeave, {}, nullptr));
+  BPS_TRY(comm_->awaitAll());
+  return comm_->finalize();
+}
+
+}  // namespace bps

@@ -1,0 +1,50 @@
+// ParamGroup: the parameters that the ranks of a communicator train asynchronously (BytePS paper, section 5).
+//
+// A ParamGroup has a communicator of its own, whose owners keep the parameters (service/param_service.h) in place of
+// summing calls. Every rank counts as a machine of its own there, so ranks of one machine do not wait for each other.
+// The parameters are cut as calls of the parent communicator are, each of them in the same way all the time.
+//
+// One thread at a time uses a ParamGroup.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "src/comm/communicator.h"
+
+namespace bps {
+
+class ParamGroup {
+ public:
+  // Blocks, as the start of a communicator. All ranks of `parent` call create() while no call is in flight on it.
+  static Result<std::unique_ptr<ParamGroup>> create(Communicator& parent);
+
+  // Makes a parameter with the values of rank 0, and writes these values to `data` on all ranks. Blocks. All ranks make
+  // the same parameters in the same order. If they disagree, all ranks get an error that names two of them.
+  Status init(uint64_t key, void* data, size_t count, DataType type);
+  // Queues a push, a pull, or both. Does not block. `call` has buffers, count, type, operation and stream.
+  Status request(uint64_t key, const AllReduceCall& call);
+  // Tells the owners that this rank will push no more, and waits until all ranks have called finish().
+  Status finish();
+  void abort() { comm_->abort(); }
+  Status failure() const { return comm_->failure(); }
+  Communicator& communicator() { return *comm_; }
+
+ private:
+  struct Parameter {
+    uint32_t index = 0;
+    size_t count = 0;
+    DataType type = DataType::kFloat32;
+    uint32_t pushes = 0;  // of this rank
+  };
+
+  ParamGroup() = default;
+  Status agree(uint64_t key, size_t count, DataType type);
+  Status run(CallOp op, const Parameter& parameter, void* data);
+
+  std::unique_ptr<Communicator> comm_;
+  std::map<uint64_t, Parameter> parameters_;
+  std::shared_ptr<HostStream> stream_;  // of the requests that this class waits for
+};
+
+}  // namespace bps

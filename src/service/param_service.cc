@@ -1,0 +1,193 @@
+#include "src/service/param_service.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/checksum/crc32c.h"
+#include "src/base/format.h"
+
+namespace bps {
+
+Result<std::unique_ptr<ParamService>> ParamService::create(ParamSpec spec, std::vector<Lane> lanes) {
+  std::unique_ptr<ParamService> service(new ParamService(std::move(spec)));
+  const ParamSpec& s = service->spec_;
+  for (size_t m = 0; m < s.machines; ++m) {
+    if (s.local == m) continue;
+    Client& client = service->clients_[m];
+    client.results = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
+    client.inbound =
+        BPS_TRY(ContributionReceiver::create(std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum, true}));
+    client.answers = BPS_TRY(AnswerSender::create(std::move(lanes[m].answer), s.depth, client.results));
+  }
+  return service;
+}
+
+Result<bool> ParamService::step() {
+  bool moved = spec_.local && BPS_TRY(stepLocal());
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    if (spec_.local == m) continue;
+    failedMachine_ = m;
+    moved = BPS_TRY(step(m)) || moved;
+  }
+  failedMachine_.reset();
+  return moved;
+}
+
+Result<bool> ParamService::step(size_t machine) {
+  Client& client = clients_[machine];
+  Result<bool> received = client.inbound->step(client.served);
+  bool moved = BPS_TRY(serveArrived(machine));
+  while (answer(client)) moved = true;
+  moved = BPS_TRY(client.answers->step()) || moved;
+  if (!received.ok()) client.left = true;
+  return BPS_TRY(std::move(received)) || moved;
+}
+
+// Of one machine, each step serves at most one chunk, so that the machines share the CPU.
+Result<bool> ParamService::serveArrived(size_t machine) {
+  Client& client = clients_[machine];
+  if (client.served == client.inbound->arrived() || client.waiting.size() == spec_.depth) return false;
+  BPS_TRY(serve(machine, client.inbound->contribution(client.served)));
+  ++client.served;
+  return true;
+}
+
+Result<bool> ParamService::stepLocal() {
+  Client& client = clients_[*spec_.local];
+  bool moved = false;
+  if (!offered_.empty()) {
+    const LocalChunk& chunk = offered_.front();
+    const size_t bytes = carriesContribution(static_cast<CallOp>(chunk.call.op)) ? chunk.bytes : 0;
+    BPS_TRY(serve(*spec_.local, {chunk.call, chunk.source, bytes, false, chunk.part}));
+    client.waiting.back().target = chunk.target;
+    client.waiting.back().note = chunk.note;
+    offered_.pop_front();
+    moved = true;
+  }
+  while (!client.waiting.empty() && mayAnswer(client.waiting.front())) {
+    const Request& request = client.waiting.front();
+    if (carriesAnswer(static_cast<CallOp>(request.call.op)))
+      std::memcpy(request.target, request.place->value.data(), request.place->bytes());
+    if (request.note) request.note(clockOf(request));
+    client.waiting.pop_front();
+    ++retired_;
+    moved = true;
+  }
+  return moved;
+}
+
+// Carries out what a request asks for; the answer may wait.
+Status ParamService::serve(size_t machine, const Contribution& contribution) {
+  const CallInfo& call = contribution.call;
+  const ParamPart& part = *contribution.part;
+  const auto op = static_cast<CallOp>(call.op);
+  const size_t bytes = part.count * elementBytes(static_cast<DataType>(call.type));
+  if (bytes > spec_.maxChunkBytes || contribution.bytes != (carriesContribution(op) ? bytes : 0))
+    return failure(Code::kRemote, "{}: a chunk of {} bytes for {} elements", describe(call), contribution.bytes,
+                   part.count);
+  Request request;
+  request.call = call;
+  request.part = part;
+  if (op == CallOp::kParamLeave) clients_[machine].left = true;
+  else if (op == CallOp::kParamSet) request.place = BPS_TRY(spec_.store->set(call, part, contribution.data));
+  else {
+    ParamStore::Part* const place = BPS_TRY(spec_.store->find(call, part));
+    if (isPush(op)) {
+      BPS_TRY(spec_.store->add(*place, part, machine, contribution.data));
+      counters_.bytesSummed += bytes;
+      ++counters_.rounds;
+    }
+    request.place = place;
+  }
+  clients_[machine].waiting.push_back(request);
+  return {};
+}
+
+size_t ParamService::slowest(const ParamStore::Part& place) const {
+  size_t least = spec_.machines;
+  for (size_t m = 0; m < spec_.machines; ++m)
+    if (!clients_[m].left && (least == spec_.machines || place.clocks[m] < place.clocks[least])) least = m;
+  return least;
+}
+
+ParamClock ParamService::clockOf(const Request& request) const {
+  if (request.place == nullptr) return {};
+  const size_t machine = slowest(*request.place);
+  return {request.place->version, machine < spec_.machines ? request.place->clocks[machine] : 0};
+}
+
+bool ParamService::mayAnswer(const Request& request) const {
+  if (spec_.staleness == JobSettings::kUnbounded || !isPush(static_cast<CallOp>(request.call.op))) return true;
+  const size_t machine = slowest(*request.place);
+  return machine == spec_.machines ||
+         uint64_t{request.part.push} <= uint64_t{request.place->clocks[machine]} + spec_.staleness;
+}
+
+// Queues the oldest answer to the machine, if it may be sent and has room. The value is copied: the next push may come
+// while the answer is sent.
+bool ParamService::answer(Client& client) {
+  if (client.waiting.empty() || client.answers->pushed() - client.answers->done() == spec_.depth) return false;
+  const Request& request = client.waiting.front();
+  if (!mayAnswer(request)) return false;
+  const size_t bytes = carriesAnswer(static_cast<CallOp>(request.call.op)) ? request.place->bytes() : 0;
+  uint8_t* const slot = client.results.data() + client.answers->pushed() % spec_.depth * spec_.maxChunkBytes;
+  if (bytes > 0) std::memcpy(slot, request.place->value.data(), bytes);
+  std::optional<uint32_t> checksum;
+  if (spec_.checksum) checksum = crc32c(slot, bytes);
+  client.answers->push(slot, bytes, checksum, clockOf(request));
+  client.waiting.pop_front();
+  return true;
+}
+
+bool ParamService::drained() const {
+  return std::all_of(clients_.begin(), clients_.end(), [](const Client& client) {
+    return client.answers == nullptr || client.answers->done() == client.answers->pushed();
+  });
+}
+
+bool ParamService::active() const {
+  return !offered_.empty() || !drained() ||
+         std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.waiting.empty(); });
+}
+
+ServiceCounters ParamService::counters() const {
+  ServiceCounters counters = counters_;
+  for (const Client& client : clients_) {
+    counters.queued += client.waiting.size();
+    if (client.inbound == nullptr) continue;
+    counters.bytesReceived += client.inbound->bytesReceived();
+    counters.bytesSent += client.answers->bytesPushed();
+    counters.unsent += client.answers->pushed() - client.answers->done();
+  }
+  return counters;
+}
+
+std::vector<CallInfo> ParamService::pendingCalls() const {
+  std::vector<CallInfo> calls;
+  for (const Client& client : clients_)
+    if (!client.waiting.empty() && calls.size() < kMaxPendingCalls) calls.push_back(client.waiting.front().call);
+  return calls;
+}
+
+// Names the machines for which answers wait, and those that take no answers.
+void ParamService::addPeerWaits(std::vector<PeerWait>& waits) const {
+  std::vector<uint64_t> missing(spec_.machines);
+  for (const Client& client : clients_)
+    for (const Request& request : client.waiting)
+      if (request.place != nullptr && !mayAnswer(request)) ++missing[slowest(*request.place)];
+  for (size_t m = 0; m < spec_.machines; ++m) {
+    const AnswerSender* const answers = clients_[m].answers.get();
+    const uint64_t unsent = answers != nullptr ? answers->pushed() - answers->done() : 0;
+    if (m != spec_.local && (missing[m] > 0 || unsent > 0))
+      waits.push_back({spec_.nameOf(m), PeerWait::Data::kContribution, missing[m], unsent});
+  }
+}
+
+void ParamService::forEachComm(const std::function<void(net::Comm&)>& use) {
+  for (Client& client : clients_) {
+    if (client.inbound != nullptr) use(client.inbound->comm());
+    if (client.answers != nullptr) use(client.answers->comm());
+  }
+}
+
+}  // namespace bps
