@@ -51,6 +51,12 @@ JoinArgs joinArgs(const Env& env, const Membership& membership) {
   return join;
 }
 
+std::vector<ChunkRef> chunksOf(const Cut& parameter, DataType type) {
+  std::vector<ChunkRef> chunks = makeChunks(parameter, elementBytes(type));
+  std::erase_if(chunks, [](const ChunkRef& chunk) { return chunk.bytes == 0; });
+  return chunks;
+}
+
 FusedCalls fusedCallsOf(std::span<const AllReduceCall> calls) {
   FusedCalls fused;
   uint64_t before = *calls.front().number;
@@ -96,8 +102,10 @@ Status Communicator::start() {
   BPS_TRY(control_->join(deadline));
   state_.joined.store(true, std::memory_order_release);
   state_.metrics = RankMetrics::enter(env_, roster(), rank(), [this] { return failure_.get(); });
-  if (membership_.parameters)
+  if (membership_.parameters) {
     state_.store = std::make_shared<ParamStore>(roster().machines.size(), env_.reduceThreads);
+    state_.copies = std::make_shared<ParamCopies>();
+  }
   Status started = connect(deadline);
   if (started.ok() && !membership_.parameters) started = tune(deadline);
   if (started.ok()) {
@@ -114,7 +122,8 @@ Status Communicator::start() {
 Status Communicator::connect(Deadline deadline) {
   progressThread_ =
       BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
-                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store},
+                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store,
+                            state_.copies},
                            deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
@@ -195,6 +204,7 @@ void Communicator::addParameter(size_t count, DataType type) {
   limits.latencyBytes = tuning_.limits.latencyBytes;
   limits.singleOwnerBytes = std::min(limits.maxChunkBytes, tuning_.limits.singleOwnerBytes);
   state_.parameters.push_back(progressThread_->session().cutter->cutParameter(count, type, limits));
+  state_.copies->add(chunksOf(state_.parameters.back(), type), type);
 }
 
 Status Communicator::requestParameter(const AllReduceCall& call, ParamCall param) {
@@ -204,17 +214,16 @@ Status Communicator::requestParameter(const AllReduceCall& call, ParamCall param
   auto collective = makeCollective(call);
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
-  const size_t elementSize = elementBytes(call.type);
   if (call.op == CallOp::kParamLeave) {
     const std::vector<bool>& owners = progressThread_->session().plan.owners;
     for (uint32_t owner = 0; owner < owners.size(); ++owner)
       if (owners[owner]) collective->chunks.push_back({owner});
   } else {
     const Cut& cut = state_.parameters[param.param];
-    collective->chunks = makeChunks(cut, elementSize);
-    std::erase_if(collective->chunks, [](const ChunkRef& chunk) { return chunk.bytes == 0; });
+    collective->chunks = chunksOf(cut, call.type);
     collective->window = cut.window;
   }
+  param.copies = state_.copies;
   collective->param = std::move(param);
   collective->rounds = collective->chunks.back().round + 1;
   collective->remaining = collective->chunks.size();
@@ -296,12 +305,6 @@ Result<bool> Communicator::isOnDevice(const AllReduceCall& call) {
 
 Result<std::vector<Blob>> Communicator::allGather(const Blob& mine) {
   return control_->gather(mine, Deadline::in(2 * timeoutOf(env_)));
-}
-
-Status Communicator::awaitAll() {
-  constexpr std::chrono::hours kForEver(24 * 30);
-  BPS_TRY(control_->gather({}, Deadline::in(kForEver)));
-  return {};
 }
 
 Deadline Communicator::timeoutDeadline() const { return Deadline::in(timeoutOf(env_)); }

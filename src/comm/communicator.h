@@ -59,7 +59,6 @@ class Communicator {
   // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. kParamLeave goes to all
   // owners.
   Status requestParameter(const AllReduceCall& call, ParamCall param);
-  ParamStore& store() { return *state_.store; }
   // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.
   bool fusesCalls() const { return state_.onlyHostMemory; }
   // Reserves the numbers of the next calls, and returns the first of these numbers.
@@ -74,8 +73,6 @@ class Communicator {
   // flight. allGather() waits at most 2 x BPS_TIMEOUT, because another rank may wait BPS_TIMEOUT
   // for something else before it calls.
   Result<std::vector<Blob>> allGather(const Blob& mine);
-  // Waits until all ranks have called awaitAll(), without a limit. Fails if a rank is lost.
-  Status awaitAll();
   Deadline timeoutDeadline() const;  // ends BPS_TIMEOUT from now
   // Returns the membership of the new communicator, or none for a negative color. All ranks call
   // this method, while no call is in flight.
@@ -144,6 +141,7 @@ class Communicator {
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;  // no rank has a CUDA device
     std::shared_ptr<ParamStore> store;  // if the communicator keeps parameters
+    std::shared_ptr<ParamCopies> copies;
     std::vector<Cut> parameters;        // how each of them is cut
     ServerEvents serverEvents;
     std::unique_ptr<RankMetrics> metrics;  // null if BPS_METRICS is unset

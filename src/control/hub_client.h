@@ -92,6 +92,9 @@ class HubClient final : public ControlNode {
   void handleGoodbye();
   void checkDeadlines();
   void holdFailure(size_t member, Status failure);
+  bool losesHub() const;
+  void loseHub(const Status& why);
+  void loseWithoutHub(size_t member, const std::string& why);
   void startDialing(const Address& hub);
   DialArgs dialArgs(const Address& address, Purpose purpose) const;
   Status withWay(Status failure) const;
@@ -111,6 +114,7 @@ class HubClient final : public ControlNode {
   std::array<Ops, kControlOps> ops_;   // by kind
   std::vector<HeldFailure> heldFailures_;
   bool eventsDone_ = false;  // this rank has failed or left; only leaveDone() may still be called
+  bool hubLost_ = false;     // asynchronous training goes on without the hub
 };
 
 }  // namespace bps

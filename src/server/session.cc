@@ -70,6 +70,12 @@ void Session::watch(PollSet& set) const {
 
 void Session::step(const PollSet& set) {
   Status status = hub_ ? receive(set) : Status();
+  if (!status.ok() && losesHub()) {
+    logInfo(Subsystem::kServer, "job {:016x} goes on without its hub: {}", job_, status.message());
+    hub_.reset();
+    state_ = State::kHubLeft;
+    return;
+  }
   if (!status.ok() && begun_ && hub_->silent()) status = hub_->declareDead(status, name());
   if (!status.ok()) finishWithWarning(status.message());
   if (end_.passed()) finishWithWarning("its workers did not close their connections in time after the hub's goodbye");
@@ -80,7 +86,9 @@ Status Session::receive(const PollSet& set) {
   while (hub_) {
     const std::optional<Frame> frame = BPS_TRY(hub_->next());
     if (!frame) return {};
-    BPS_TRY(handle(*frame));
+    Status handled = handle(*frame);
+    hubReported_ = !handled.ok();
+    BPS_TRY(std::move(handled));
   }
   return {};
 }
@@ -223,7 +231,7 @@ void Session::lost(size_t rank, const std::string& why) {
   if (jobState_ != JobState::kOpened) return;
   const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);
   logInfo(Subsystem::kServer, "job {:016x}: {}", job_, text);
-  if (state_ == State::kAwaitingBarrier || state_ == State::kServing)
+  if (hub_ && (state_ == State::kAwaitingBarrier || state_ == State::kServing))
     hub_->send(Suspect{static_cast<uint32_t>(rank), text});
 }
 

@@ -54,6 +54,11 @@ class Session {
   bool over() const { return state_ == State::kOver; }
   // True if a job of this session holds resources.
   bool opened() const { return jobState_ != JobState::kNone; }
+  // True if the workers go on without the hub (asynchronous training). The job then ends with their connections.
+  bool losesHub() const {
+    return state_ == State::kServing && spec_.roster.settings.parameters && !hubReported_ &&
+           (hub_->broken() || hub_->silent());
+  }
   bool hasHub() const { return hub_ != nullptr; }
   // True if the roster is final, so that the ranks rely on this server.
   bool begun() const { return begun_.has_value(); }
@@ -135,6 +140,7 @@ class Session {
   std::vector<Blob> handles_;  // in state kOpen
   std::optional<Deadline::Clock::time_point> begun_;
   bool askedToLeave_ = false;
+  bool hubReported_ = false;  // the hub has reported a failure, or broken the protocol
   Deadline end_ = Deadline::never();
 };
 

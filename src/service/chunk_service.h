@@ -26,7 +26,8 @@ struct LocalChunk {
   void* target = nullptr;
   size_t bytes = 0;
   std::optional<ParamPart> part = std::nullopt;
-  std::function<void(const ParamClock&)> note = {};  // learns the clock of the answer, if there is a part
+  std::function<void(const ParamClock&)> note = {};   // learns the clock of the answer, if there is a part
+  std::optional<ParamClock> restored = std::nullopt;  // for kParamRestore
 };
 
 class ChunkService {
@@ -41,6 +42,9 @@ class ChunkService {
   // broke, if any. If a machine has only closed its push connection, step() fails once, and may be called again.
   virtual Result<bool> step() = 0;
   virtual std::optional<size_t> failedMachine() const = 0;
+
+  // The machine is lost, although its connections may still exist.
+  virtual void lose(size_t) {}
 
   virtual bool canOffer() const = 0;
   virtual void offer(const LocalChunk& chunk) = 0;

@@ -16,20 +16,28 @@ Result<std::unique_ptr<ParamService>> ParamService::create(ParamSpec spec, std::
     Client& client = service->clients_[m];
     client.results = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
     client.inbound =
-        BPS_TRY(ContributionReceiver::create(std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum, true}));
-    client.answers = BPS_TRY(AnswerSender::create(std::move(lanes[m].answer), s.depth, client.results));
+        BPS_TRY(ContributionReceiver::create(
+            std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum, true, headerBytesWithClock(s.machines)}));
+    client.answers = BPS_TRY(AnswerSender::create(std::move(lanes[m].answer), s.depth, client.results,
+                                                  headerBytesWithClock(s.machines)));
   }
   return service;
 }
 
 Result<bool> ParamService::step() {
+  failedMachine_.reset();
   bool moved = spec_.local && BPS_TRY(stepLocal());
   for (size_t m = 0; m < spec_.machines; ++m) {
-    if (spec_.local == m) continue;
-    failedMachine_ = m;
-    moved = BPS_TRY(step(m)) || moved;
+    if (spec_.local == m || clients_[m].gone) continue;
+    Result<bool> stepped = step(m);
+    if (!stepped.ok()) {
+      failedMachine_ = m;
+      clients_[m].gone = true;
+      clients_[m].inbound->comm().markFailed();
+      return stepped;
+    }
+    moved = std::move(stepped).value() || moved;
   }
-  failedMachine_.reset();
   return moved;
 }
 
@@ -39,7 +47,6 @@ Result<bool> ParamService::step(size_t machine) {
   bool moved = BPS_TRY(serveArrived(machine));
   while (answer(client)) moved = true;
   moved = BPS_TRY(client.answers->step()) || moved;
-  if (!received.ok()) client.left = true;
   return BPS_TRY(std::move(received)) || moved;
 }
 
@@ -47,7 +54,7 @@ Result<bool> ParamService::step(size_t machine) {
 Result<bool> ParamService::serveArrived(size_t machine) {
   Client& client = clients_[machine];
   if (client.served == client.inbound->arrived() || client.waiting.size() == spec_.depth) return false;
-  BPS_TRY(serve(machine, client.inbound->contribution(client.served)));
+  if (!BPS_TRY(serve(machine, client.inbound->contribution(client.served)))) return false;
   ++client.served;
   return true;
 }
@@ -57,16 +64,18 @@ Result<bool> ParamService::stepLocal() {
   bool moved = false;
   if (!offered_.empty()) {
     const LocalChunk& chunk = offered_.front();
-    const size_t bytes = carriesContribution(static_cast<CallOp>(chunk.call.op)) ? chunk.bytes : 0;
-    BPS_TRY(serve(*spec_.local, {chunk.call, chunk.source, bytes, false, chunk.part}));
-    client.waiting.back().target = chunk.target;
-    client.waiting.back().note = chunk.note;
-    offered_.pop_front();
-    moved = true;
+    const bool sends = carriesContribution(static_cast<CallOp>(chunk.call.op)) && chunk.source != nullptr;
+    const Contribution contribution{chunk.call, chunk.source, sends ? chunk.bytes : 0, false, chunk.part, chunk.restored};
+    moved = BPS_TRY(serve(*spec_.local, contribution));
+    if (moved) {
+      client.waiting.back().target = chunk.target;
+      client.waiting.back().note = chunk.note;
+      offered_.pop_front();
+    }
   }
   while (!client.waiting.empty() && mayAnswer(client.waiting.front())) {
     const Request& request = client.waiting.front();
-    if (carriesAnswer(static_cast<CallOp>(request.call.op)))
+    if (writesTarget(static_cast<CallOp>(request.call.op)))
       std::memcpy(request.target, request.place->value.data(), request.place->bytes());
     if (request.note) request.note(clockOf(request));
     client.waiting.pop_front();
@@ -76,22 +85,23 @@ Result<bool> ParamService::stepLocal() {
   return moved;
 }
 
-// Carries out what a request asks for; the answer may wait.
-Status ParamService::serve(size_t machine, const Contribution& contribution) {
+Result<bool> ParamService::serve(size_t machine, const Contribution& contribution) {
   const CallInfo& call = contribution.call;
   const ParamPart& part = *contribution.part;
   const auto op = static_cast<CallOp>(call.op);
   const size_t bytes = part.count * elementBytes(static_cast<DataType>(call.type));
-  if (bytes > spec_.maxChunkBytes || contribution.bytes != (carriesContribution(op) ? bytes : 0))
+  const bool none = op == CallOp::kParamRestore && contribution.bytes == 0;
+  if (bytes > spec_.maxChunkBytes || (!none && contribution.bytes != (carriesContribution(op) ? bytes : 0)))
     return failure(Code::kRemote, "{}: a chunk of {} bytes for {} elements", describe(call), contribution.bytes,
                    part.count);
   Request request;
   request.call = call;
   request.part = part;
-  if (op == CallOp::kParamLeave) clients_[machine].left = true;
-  else if (op == CallOp::kParamSet) request.place = BPS_TRY(spec_.store->set(call, part, contribution.data));
-  else {
-    ParamStore::Part* const place = BPS_TRY(spec_.store->find(call, part));
+  if (op == CallOp::kParamLeave) {
+    clients_[machine].finished = true;
+  } else {
+    ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
+    if (op != CallOp::kParamRestore && !complete(*place)) return false;
     if (isPush(op)) {
       BPS_TRY(spec_.store->add(*place, part, machine, contribution.data));
       counters_.bytesSummed += bytes;
@@ -99,28 +109,51 @@ Status ParamService::serve(size_t machine, const Contribution& contribution) {
     }
     request.place = place;
   }
-  clients_[machine].waiting.push_back(request);
-  return {};
+  clients_[machine].waiting.push_back(std::move(request));
+  return true;
+}
+
+Result<ParamStore::Part*> ParamService::placeOf(size_t machine, const Contribution& contribution) {
+  const CallInfo& call = contribution.call;
+  const ParamPart& part = *contribution.part;
+  const auto op = static_cast<CallOp>(call.op);
+  if (op == CallOp::kParamSet) return spec_.store->set(call, part, contribution.data);
+  if (op != CallOp::kParamRestore) return spec_.store->find(call, part);
+  if (!contribution.clock) return failure(Code::kRemote, "{} without the pushes that it contains", describe(call));
+  const void* const data = contribution.bytes > 0 ? contribution.data : nullptr;
+  return spec_.store->restore(call, part, machine, *contribution.clock, data);
+}
+
+bool ParamService::complete(const ParamStore::Part& place) const {
+  for (size_t m = 0; m < place.awaits.size(); ++m)
+    if (place.awaits[m] && !clients_[m].gone) return false;
+  return true;
 }
 
 size_t ParamService::slowest(const ParamStore::Part& place) const {
   size_t least = spec_.machines;
+  const std::vector<uint32_t>& pushes = place.clock.machines;
   for (size_t m = 0; m < spec_.machines; ++m)
-    if (!clients_[m].left && (least == spec_.machines || place.clocks[m] < place.clocks[least])) least = m;
+    if (clients_[m].pushes() && (least == spec_.machines || pushes[m] < pushes[least])) least = m;
   return least;
 }
 
 ParamClock ParamService::clockOf(const Request& request) const {
   if (request.place == nullptr) return {};
-  const size_t machine = slowest(*request.place);
-  return {request.place->version, machine < spec_.machines ? request.place->clocks[machine] : 0};
+  ParamClock clock = request.place->clock;
+  for (size_t m = 0; m < spec_.machines; ++m)
+    if (!clients_[m].pushes()) clock.machines[m] = ParamClock::kGone;
+  return clock;
 }
 
 bool ParamService::mayAnswer(const Request& request) const {
-  if (spec_.staleness == JobSettings::kUnbounded || !isPush(static_cast<CallOp>(request.call.op))) return true;
+  const auto op = static_cast<CallOp>(request.call.op);
+  if (op == CallOp::kParamLeave)
+    return std::none_of(clients_.begin(), clients_.end(), [](const Client& client) { return client.pushes(); });
+  if (spec_.staleness == JobSettings::kUnbounded || !isPush(op)) return true;
   const size_t machine = slowest(*request.place);
   return machine == spec_.machines ||
-         uint64_t{request.part.push} <= uint64_t{request.place->clocks[machine]} + spec_.staleness;
+         uint64_t{request.part.push} <= uint64_t{request.place->clock.machines[machine]} + spec_.staleness;
 }
 
 // Queues the oldest answer to the machine, if it may be sent and has room. The value is copied: the next push may come
@@ -140,8 +173,10 @@ bool ParamService::answer(Client& client) {
 }
 
 bool ParamService::drained() const {
-  return std::all_of(clients_.begin(), clients_.end(), [](const Client& client) {
-    return client.answers == nullptr || client.answers->done() == client.answers->pushed();
+  return std::all_of(clients_.begin(), clients_.end(), [this](const Client& client) {
+    if (client.answers == nullptr || client.gone) return true;
+    return client.answers->done() == client.answers->pushed() &&
+           (client.waiting.empty() || !mayAnswer(client.waiting.front()));
   });
 }
 

@@ -7,7 +7,8 @@
 //
 // If the staleness is limited to s pushes, the answer to push p of a machine waits until every other machine has made
 // push p - s to this part. So with s = 0 the machines train in step, and all get the same values. A machine that has
-// sent kParamLeave, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
+// sent kParamLeave, or whose connection has ended, is not waited for. The answer to kParamLeave waits until all machines
+// have sent it, so a machine that has the answers of all owners is needed by nobody. The answers to one machine keep their order, so
 // with a limit all machines must push to the parameters in the same order.
 #pragma once
 #include <cstdint>
@@ -40,6 +41,7 @@ class ParamService final : public ChunkService {
 
   Result<bool> step() override;
   std::optional<size_t> failedMachine() const override { return failedMachine_; }
+  void lose(size_t machine) override { clients_[machine].gone = true; }
   bool canOffer() const override { return offered_.size() + local().waiting.size() < spec_.depth; }
   void offer(const LocalChunk& chunk) override { offered_.push_back(chunk); }
   uint64_t retired() override { return retired_; }
@@ -67,17 +69,25 @@ class ParamService final : public ChunkService {
     std::unique_ptr<AnswerSender> answers;
     std::deque<Request> waiting;
     uint64_t served = 0;
-    bool left = false;  // makes no further push
+    bool finished = false;  // has sent kParamLeave
+    bool gone = false;      // its connection has ended
+
+    bool pushes() const { return !finished && !gone; }
   };
 
   explicit ParamService(ParamSpec spec) : spec_(std::move(spec)), clients_(spec_.machines), waitTimes_(spec_.machines) {}
   const Client& local() const { return clients_[*spec_.local]; }
   Result<bool> step(size_t machine);
   Result<bool> stepLocal();
-  Status serve(size_t machine, const Contribution& contribution);
+  // Carries out what a request asks for, and returns true; its answer may wait. Returns false if the request must wait.
+  Result<bool> serve(size_t machine, const Contribution& contribution);
+  Result<ParamStore::Part*> placeOf(size_t machine, const Contribution& contribution);
   Result<bool> serveArrived(size_t machine);
   bool mayAnswer(const Request& request) const;
+  // The machine that has pushed the least to the part, among those that still push; the number of machines if none does.
   size_t slowest(const ParamStore::Part& place) const;
+  // False while another machine has not sent its value of the part.
+  bool complete(const ParamStore::Part& place) const;
   ParamClock clockOf(const Request& request) const;
   bool answer(Client& client);
 

@@ -7,20 +7,40 @@
 
 namespace bps {
 
-Result<ParamStore::Part*> ParamStore::set(const CallInfo& call, const ParamPart& part, const void* data) {
+// Makes the part if it does not exist.
+Result<ParamStore::Part*> ParamStore::make(const CallInfo& call, const ParamPart& part) {
   const std::pair key(part.param, part.offset);
-  if (!parts_.contains(key)) {
-    Part made;
-    made.type = static_cast<DataType>(call.type);
-    made.count = part.count;
-    if (reserve_) BPS_TRY(reserve_(made.bytes()));
-    made.value = BPS_TRY(PageBuffer::create(made.bytes()));
-    made.clocks.resize(machines_);
-    bytes_ += made.bytes();
-    parts_.emplace(key, std::move(made));
-  }
-  Part* const place = BPS_TRY(find(call, part));
+  if (parts_.contains(key)) return find(call, part);
+  Part made;
+  made.type = static_cast<DataType>(call.type);
+  made.count = part.count;
+  if (reserve_) BPS_TRY(reserve_(made.bytes()));
+  made.value = BPS_TRY(PageBuffer::create(made.bytes()));
+  made.clock.machines.resize(machines_);
+  bytes_ += made.bytes();
+  return &parts_.emplace(key, std::move(made)).first->second;
+}
+
+Result<ParamStore::Part*> ParamStore::set(const CallInfo& call, const ParamPart& part, const void* data) {
+  Part* const place = BPS_TRY(make(call, part));
   if (Observer* const observer = observer_.load(std::memory_order_acquire)) observer->onSet(*this, part, *place, data);
+  std::memcpy(place->value.data(), data, place->bytes());
+  return place;
+}
+
+Result<ParamStore::Part*> ParamStore::restore(const CallInfo& call, const ParamPart& part, size_t machine,
+                                              const ParamClock& clock, const void* data) {
+  const bool begins = !parts_.contains({part.param, part.offset});
+  Part* const place = BPS_TRY(make(call, part));
+  if (begins) {
+    place->restored = true;
+    place->awaits.assign(machines_, true);
+  }
+  if (place->awaits.empty() || !place->awaits[machine]) return place;  // came after a machine that was taken for lost
+  place->awaits[machine] = false;
+  const bool newer = data != nullptr && clock.machines.size() == machines_ && clock.version >= place->clock.version;
+  if (!newer) return place;
+  place->clock = clock;
   std::memcpy(place->value.data(), data, place->bytes());
   return place;
 }
@@ -38,9 +58,11 @@ Result<ParamStore::Part*> ParamStore::find(const CallInfo& call, const ParamPart
 }
 
 Status ParamStore::add(Part& place, const ParamPart& part, size_t machine, const void* change) {
-  if (part.push != place.clocks[machine] + 1)
+  uint32_t& pushes = place.clock.machines[machine];
+  if (place.restored && part.push <= pushes) return {};  // the value contains it
+  if (part.push != pushes + 1)
     return failure(Code::kRemote, "push {} to element {} of parameter {} came where push {} was due", part.push,
-                   part.offset, part.param, place.clocks[machine] + 1);
+                   part.offset, part.param, pushes + 1);
   if (Observer* const observer = observer_.load(std::memory_order_acquire)) observer->onAdd(*this, part, machine, change);
   const std::array<const void*, 2> sources{place.value.data(), change};
   ReduceArgs args;
@@ -50,8 +72,8 @@ Status ParamStore::add(Part& place, const ParamPart& part, size_t machine, const
   args.type = place.type;
   args.threads = threads_;
   if (args.count > 0) reduce(args);
-  ++place.clocks[machine];
-  ++place.version;
+  ++pushes;
+  ++place.clock.version;
   return {};
 }
 

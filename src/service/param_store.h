@@ -4,7 +4,11 @@
 // it: widened to float for narrow types, with one rounding to the type of the parameter. So the value of a part is the
 // initial value plus all changes, in the order in which the owner got them. A part counts the pushes of each machine.
 //
-// A ParamStore belongs to the ParamServices of one owner, which use it on one thread.
+// If the owner of a part is lost, another one takes it over. Every machine then restores the part: it sends the value that
+// it has pulled last. The newest of them is the value of the part, which is served when all machines have sent theirs. A
+// push that the new owner gets again, and that the value contains, is not added twice.
+//
+// A ParamStore belongs to the ParamService of one owner, which uses it on one thread.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -26,8 +30,9 @@ class ParamStore {
     DataType type = DataType::kFloat32;
     uint32_t count = 0;  // elements
     PageBuffer value;
-    std::vector<uint32_t> clocks;  // pushes of each machine
-    uint64_t version = 0;          // pushes of all machines
+    ParamClock clock;
+    std::vector<bool> awaits;  // while the part is restored: the machines that have not sent their value
+    bool restored = false;     // the part was taken over from another owner
 
     size_t bytes() const { return count * elementBytes(type); }
   };
@@ -41,6 +46,9 @@ class ParamStore {
   Result<Part*> set(const CallInfo& call, const ParamPart& part, const void* data);
   // Fails if the part does not exist or has another type or size: the sender broke the protocol.
   Result<Part*> find(const CallInfo& call, const ParamPart& part);
+  // Takes the machine's value of a part that this owner takes over. `data` is null if the machine has none.
+  Result<Part*> restore(const CallInfo& call, const ParamPart& part, size_t machine, const ParamClock& clock,
+                        const void* data);
   // Adds a change of the machine. Fails if the push is not the machine's next one.
   Status add(Part& place, const ParamPart& part, size_t machine, const void* change);
 
@@ -60,6 +68,8 @@ class ParamStore {
   const int threads_;
   Reserve reserve_;
   static inline std::atomic<Observer*> observer_{nullptr};
+  Result<Part*> make(const CallInfo& call, const ParamPart& part);
+
   std::map<std::pair<uint32_t, uint64_t>, Part> parts_;  // by parameter and offset
   size_t bytes_ = 0;
 };

@@ -13,13 +13,13 @@ namespace {
 constexpr uint8_t kVersion = 6;
 constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kFused = 16, kPart = 32, kClock = 64,
                   kAllFlags = 127;
-constexpr uint8_t kTypes = 12, kOps = 11;
+constexpr uint8_t kTypes = 12, kOps = 12;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum",
                                         "initial value", "push", "pull", "push and pull",
-                                        "leave"};
+                                        "leave",         "restored value"};
 
 // Offsets of the fields.
 enum Offset : size_t {
@@ -36,7 +36,7 @@ enum Offset : size_t {
 constexpr size_t kCheckBytes = sizeof(uint32_t);
 constexpr size_t kFusedEntryBytes = sizeof(uint16_t) + sizeof(uint8_t);
 constexpr size_t kPartBytes = 3 * sizeof(uint32_t) + sizeof(uint64_t);
-constexpr size_t kClockBytes = sizeof(uint64_t) + sizeof(uint32_t);
+constexpr size_t kClockBytes = sizeof(uint64_t) + sizeof(uint16_t);  // without the machines
 
 template <class T>
 void store(uint8_t* at, T value) {
@@ -52,7 +52,7 @@ T load(const uint8_t* at) {
 
 // Appends the payload's checksum, if there is one, and then the header's checksum to the first `size` bytes of the
 // header. Returns the new size of the header.
-size_t seal(const DataHeader& header, DataHeaderBytes& bytes, size_t size) {
+size_t seal(const DataHeader& header, std::span<uint8_t> bytes, size_t size) {
   if (header.payload) {
     store(bytes.data() + size, *header.payload);
     size += kCheckBytes;
@@ -67,6 +67,36 @@ size_t storePart(const ParamPart& part, uint8_t* bytes, size_t size) {
   store(bytes + size + 8, part.offset);
   store(bytes + size + 16, part.count);
   return size + kPartBytes;
+}
+
+size_t storeClock(const ParamClock& clock, uint8_t* bytes, size_t size) {
+  store(bytes + size, clock.version);
+  store(bytes + size + 8, static_cast<uint16_t>(clock.machines.size()));
+  size += kClockBytes;
+  for (const uint32_t pushes : clock.machines) {
+    store(bytes + size, pushes);
+    size += sizeof pushes;
+  }
+  return size;
+}
+
+// The clock begins at `begin`. Returns its bytes, or 0 if they do not fit into the header.
+size_t clockBytes(std::span<const uint8_t> bytes, size_t begin) {
+  if (bytes.size() < begin + kClockBytes) return 0;
+  const size_t size = kClockBytes + load<uint16_t>(bytes.data() + begin + 8) * sizeof(uint32_t);
+  return bytes.size() < begin + size ? 0 : size;
+}
+
+ParamClock loadClock(const uint8_t* at) {
+  ParamClock clock;
+  clock.version = load<uint64_t>(at);
+  clock.machines.resize(load<uint16_t>(at + 8));
+  at += kClockBytes;
+  for (uint32_t& pushes : clock.machines) {
+    pushes = load<uint32_t>(at);
+    at += sizeof pushes;
+  }
+  return clock;
 }
 
 ParamPart loadPart(const uint8_t* at) {
@@ -113,6 +143,10 @@ std::vector<CallInfo> applicationCalls(const CallInfo& call) {
 
 }  // namespace
 
+uint32_t ParamClock::slowest() const {
+  return machines.empty() ? kGone : *std::min_element(machines.begin(), machines.end());
+}
+
 std::string describe(const CallInfo& call) {
   if (isParamOp(static_cast<CallOp>(call.op)))
     return fmt::format("{} #{} of a parameter of {} {}", call.op < kOps ? kOpNames[call.op] : "?", call.number,
@@ -155,11 +189,11 @@ uint32_t historyAfter(const CallInfo& call) {
   return crc32c(fused.data(), storeFused(call.fused, fused.data(), 0), history);
 }
 
-size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
+size_t encode(const DataHeader& header, std::span<uint8_t> bytes) {
   uint8_t* at = bytes.data();
   const bool scalar = header.first && header.call.hasScalar;
   const bool fused = header.first && !header.call.fused.empty();
-  const bool part = header.first && header.part.has_value(), clock = !header.first && header.clock.has_value();
+  const bool part = header.first && header.part.has_value(), clock = (part || !header.first) && header.clock.has_value();
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
   at[kAtFlags] =
@@ -167,18 +201,16 @@ size_t encode(const DataHeader& header, DataHeaderBytes& bytes) {
                            (fused ? kFused : 0) | (header.payload ? kPayload : 0) | (part ? kPart : 0) |
                            (clock ? kClock : 0));
   store(at + kAtSequence, header.sequence);
-  if (clock) {
-    store(at + kAtNumber, header.clock->version);
-    store(at + kAtNumber + sizeof(uint64_t), header.clock->slowest);
-    return seal(header, bytes, kAtNumber + kClockBytes);
-  }
-  if (!header.first) return seal(header, bytes, kAtNumber);
+  if (!header.first) return seal(header, bytes, clock ? storeClock(*header.clock, at, kAtNumber) : kAtNumber);
   store(at + kAtNumber, header.call.number);
   store(at + kAtCount, header.call.count);
   at[kAtType] = header.call.type;
   at[kAtOp] = header.call.op;
   store(at + kAtHistory, header.call.history);
-  if (part) return seal(header, bytes, storePart(*header.part, at, kAtScalar));
+  if (part) {
+    const size_t size = storePart(*header.part, at, kAtScalar);
+    return seal(header, bytes, clock ? storeClock(*header.clock, at, size) : size);
+  }
   if (fused) return seal(header, bytes, storeFused(header.call.fused, at, kAtScalar));
   if (!scalar) return seal(header, bytes, kAtScalar);
   store(at + kAtScalar, header.call.scalar);
@@ -206,7 +238,7 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   const bool part = (flags & kPart) != 0, clock = (flags & kClock) != 0;
   const int kinds = (header.call.hasScalar ? 1 : 0) + (fused ? 1 : 0) + (part ? 1 : 0);
   if ((flags & ~kAllFlags) != 0 || ((kinds > 0 || header.call.byGpuGroups) && !header.first) || kinds > 1 ||
-      (clock && header.first) || (part && header.call.byGpuGroups))
+      (clock && header.first && !part) || (part && header.call.byGpuGroups))
     return failure(Code::kRemote, "chunk header with invalid flags {:#x}", flags);
   const size_t calls = fused && bytes.size() > kDataCallBytes ? at[kAtScalar] : 0;
   if (fused && (calls < 2 || calls > FusedCalls::kMaxCalls))
@@ -214,11 +246,13 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   const size_t withCall = kDataCallBytes + (header.call.hasScalar ? sizeof(uint64_t) : 0) +
                           (fused ? sizeof(uint8_t) + calls * kFusedEntryBytes : 0) + (part ? kPartBytes : 0);
   const bool withPayload = (flags & kPayload) != 0;
-  const size_t withoutCall = kDataShortHeaderBytes + (clock ? kClockBytes : 0);
-  const size_t size = (header.first ? withCall : withoutCall) + (withPayload ? kCheckBytes : 0);
+  const size_t atClock = (header.first ? withCall : kDataShortHeaderBytes) - kCheckBytes;
+  const size_t ofClock = clock ? clockBytes(bytes, atClock) : 0;
+  if (clock && ofClock == 0) return failure(Code::kRemote, "chunk header of {} bytes with a truncated clock", bytes.size());
+  const size_t size = atClock + ofClock + kCheckBytes + (withPayload ? kCheckBytes : 0);
   if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, expected {}", bytes.size(), size);
   if (withPayload) header.payload = load<uint32_t>(at + checked - kCheckBytes);
-  if (clock) header.clock = ParamClock{load<uint64_t>(at + kAtNumber), load<uint32_t>(at + kAtNumber + sizeof(uint64_t))};
+  if (clock) header.clock = loadClock(at + atClock);
   if (!header.first) return header;
   header.call.number = load<uint64_t>(at + kAtNumber);
   header.call.count = load<uint64_t>(at + kAtCount);

@@ -11,7 +11,7 @@
 //   with a scalar: scalar u64
 //   for a fused call: number of calls in it u8 | for each of them: count u16, distance u8 (see FusedCalls)
 //   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | offset u64 | count u32
-//   for the answer to it: ParamClock: version u64 | slowest u32
+//   for the answer to it, and when a part is restored: ParamClock: version u64 | machines u16 | pushes of each u32
 //   with BPS_CHECKSUM=1: CRC32C of the payload u32
 //   CRC32C of the preceding header bytes u32
 //
@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/wire/fused_calls.h"
@@ -78,13 +79,18 @@ enum class CallOp : uint8_t {
   kParamPush = 7,
   kParamPull = 8,
   kParamPushPull = 9,
-  kParamLeave = 10,  // the machine will push no more
+  kParamLeave = 10,    // the machine will push no more
+  kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
 };
 constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }
-// True if the chunk, or the answer to it, has a payload.
-constexpr bool carriesContribution(CallOp op) { return op != CallOp::kParamPull && op != CallOp::kParamLeave; }
-constexpr bool carriesAnswer(CallOp op) { return !isParamOp(op) || op == CallOp::kParamPull || op == CallOp::kParamPushPull; }
 constexpr bool isPush(CallOp op) { return op == CallOp::kParamPush || op == CallOp::kParamPushPull; }
+// True if the chunk has a payload; of a part that is restored, it may be empty.
+constexpr bool carriesContribution(CallOp op) { return op != CallOp::kParamPull && op != CallOp::kParamLeave; }
+// True if the answer has a payload. A machine keeps the answer to each push, so that its pushes are not lost with the
+// owner.
+constexpr bool carriesAnswer(CallOp op) { return !isParamOp(op) || op == CallOp::kParamPull || isPush(op); }
+// True if the caller wants the answer.
+constexpr bool writesTarget(CallOp op) { return carriesAnswer(op) && op != CallOp::kParamPush; }
 
 // The part of a parameter that one chunk carries.
 struct ParamPart {
@@ -94,10 +100,14 @@ struct ParamPart {
   uint32_t count = 0;   // elements
 };
 
-// How many pushes a part of a parameter contains when its owner answers.
+// How many pushes a value of a part contains.
 struct ParamClock {
-  uint64_t version = 0;  // from all machines
-  uint32_t slowest = 0;  // from the machine that has made the fewest
+  static constexpr uint32_t kGone = UINT32_MAX;  // the machine makes no further pushes
+
+  uint64_t version = 0;            // pushes of all machines
+  std::vector<uint32_t> machines;  // pushes of each machine
+
+  uint32_t slowest() const;  // the fewest pushes of a machine that is not gone; kGone if all are gone
 };
 
 // Returns the history of the call that follows `call`: a checksum of `call` and its history. If two machines have made
@@ -117,15 +127,19 @@ struct DataHeader {
   CallInfo call;
   std::optional<uint32_t> payload = std::nullopt;  // checksum of the payload if BPS_CHECKSUM=1
   std::optional<ParamPart> part = std::nullopt;    // if the operation of the call is one on parameters
-  std::optional<ParamClock> clock = std::nullopt;  // in the answer to such a chunk
+  std::optional<ParamClock> clock = std::nullopt;  // in the answer to such a chunk, and when a part is restored
 
   static uint16_t sequenceForChunk(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
   bool isForChunk(uint64_t chunk) const { return sequence == sequenceForChunk(chunk); }
 };
 
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
-// Returns the length of the encoded header.
-size_t encode(const DataHeader& header, DataHeaderBytes& bytes);
+// The most bytes of a header with a clock of this many machines.
+constexpr size_t headerBytesWithClock(size_t machines) {
+  return kDataHeaderBytes + sizeof(uint64_t) + sizeof(uint16_t) + machines * sizeof(uint32_t);
+}
+// Returns the length of the encoded header. `bytes` has room for it.
+size_t encode(const DataHeader& header, std::span<uint8_t> bytes);
 // Decodes a header. Fails if the checksum, version, flags, size, type or op in the header is invalid.
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes);
 

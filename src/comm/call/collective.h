@@ -33,16 +33,24 @@ struct ChunkRef {
   uint32_t thread = 0;  // the thread of a BCube (plan/bcube/bcube.h) that carries the chunk
 };
 
+class ParamCopies;
+
 // The parameter of a call on it (service/param_service.h).
 struct ParamCall {
+  struct Progress {
+    uint64_t version = 0;                    // the most pushes in any part of the answer
+    uint32_t slowest = ParamClock::kGone;    // the fewest pushes of a machine in any part
+  };
   uint32_t param = 0;
-  uint32_t push = 0;  // as ParamPart::push
-  // Learns the most pushes in any part of the answer, and the fewest of the slowest machine.
-  std::shared_ptr<ParamClock> clock = std::make_shared<ParamClock>(ParamClock{0, UINT32_MAX});
+  uint32_t push = 0;   // as ParamPart::push
+  uint64_t first = 0;  // the element of the parameter where the buffers of the call begin
+  std::shared_ptr<Progress> progress = std::make_shared<Progress>();
+  std::shared_ptr<ParamCopies> copies = nullptr;  // keeps the answers
+  ParamClock restored = {};                       // for kParamRestore: of the value
 
   void note(const ParamClock& answer) const {
-    clock->version = std::max(clock->version, answer.version);
-    clock->slowest = std::min(clock->slowest, answer.slowest);
+    progress->version = std::max(progress->version, answer.version);
+    progress->slowest = std::min(progress->slowest, answer.slowest());
   }
 };
 

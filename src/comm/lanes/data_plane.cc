@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <thread>
 #include <tuple>
 
@@ -125,6 +126,9 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
   std::vector<ChunkService::Lane> service(machines);
   std::vector<net::PeerConnections> exchange(machines);
   lanes_.resize(roster.endpoints());
+  takeover_.lost.resize(roster.endpoints());
+  takeover_.actingOwner.resize(roster.endpoints());
+  std::iota(takeover_.actingOwner.begin(), takeover_.actingOwner.end(), size_t{0});
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
     if (peer == self_) continue;
     net::PeerConnections connections = mesh.take(peer);
@@ -145,7 +149,8 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
   const Roster& roster = spec_.control.roster();
   const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
-                                roster.isServer(owner) && !roster.settings.parameters, recorder(owner)};
+                                roster.isServer(owner) && !roster.settings.parameters, recorder(owner),
+                                roster.settings.parameters ? headerBytesWithClock(roster.machines.size()) : kDataHeaderBytes};
   return RemoteLane::create(spec_.buffers, shape, std::move(connections));
 }
 
@@ -263,7 +268,64 @@ void DataPlane::submit(Collective& call) {
   call.firstRound = rounds_;
   rounds_ += call.chunks.back().round + 1;
   if (ownerless_.exchange != nullptr) ownerless_.exchange->submittedToLanes(call.call, rounds_);
-  for (size_t i = 0; i < call.chunks.size(); ++i) lanes_[call.chunks[i].owner]->submit(call, i);
+  for (size_t i = 0; i < call.chunks.size(); ++i) submit(call, i);
+}
+
+// A request to end, unlike any other, is for the owner itself.
+void DataPlane::submit(Collective& call, size_t index) {
+  const size_t owner = call.chunks[index].owner;
+  if (call.call.op == static_cast<uint8_t>(CallOp::kParamLeave) && takeover_.lost[owner])
+    return spec_.buffers.finished(call, index);
+  lanes_[call.param ? takeover_.actingOwner[owner] : owner]->submit(call, index);
+}
+
+size_t DataPlane::nextLiving(size_t endpoint) const {
+  const size_t machines = spec_.control.roster().machines.size();
+  size_t next = endpoint % machines;
+  do next = (next + 1) % machines;
+  while (takeover_.lost[next]);
+  return next;
+}
+
+void DataPlane::loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release) {
+  takeover_.lost[endpoint] = true;
+  if (service_ != nullptr && endpoint < spec_.control.roster().machines.size()) service_->lose(endpoint);
+  if (lanes_[endpoint] == nullptr) return;
+  lanes_[endpoint]->forEachComm(release);
+  const std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
+  lanes_[endpoint].reset();
+  std::erase(sendOrder_, endpoint);
+  std::vector<bool> moved(lanes_.size());  // owners whose parts this one had
+  for (size_t owner = 0; owner < lanes_.size(); ++owner) {
+    moved[owner] = takeover_.actingOwner[owner] == endpoint;
+    if (moved[owner]) takeover_.actingOwner[owner] = nextLiving(owner);
+  }
+  restore(moved);
+  for (const SubmittedChunk& chunk : remains->chunks) {
+    if (chunk.call->call.op == static_cast<uint8_t>(CallOp::kParamRestore)) spec_.buffers.finished(*chunk.call, chunk.index);
+    else submit(*chunk.call, chunk.index);
+  }
+}
+
+// Sends this machine's copies of the parts of these owners to the machines that have taken them over.
+void DataPlane::restore(const std::vector<bool>& owners) {
+  for (const auto& [key, copy] : spec_.copies->ofOwners(owners)) {
+    auto call = std::make_unique<Collective>();
+    const size_t element = elementBytes(copy->type);
+    call->call.count = copy->count;
+    call->call.type = static_cast<uint8_t>(copy->type);
+    call->call.op = static_cast<uint8_t>(CallOp::kParamRestore);
+    call->chunks.push_back({copy->owner, 0, copy->count * element});
+    call->send = copy->value.empty() ? nullptr : copy->value.data();
+    call->recv = const_cast<uint8_t*>(call->send);  // the answer is empty
+    call->param = ParamCall{key.first, 0, key.second};
+    call->param->restored = copy->clock;
+    call->window = spec_.plan.depth;
+    call->rounds = call->remaining = 1;
+    call->firstRound = rounds_;
+    takeover_.sent.push_back(std::move(call));
+    submit(*takeover_.sent.back(), 0);
+  }
 }
 
 uint64_t DataPlane::oldestRound() const {
@@ -284,6 +346,7 @@ bool DataPlane::drained() const {
 // last answers.
 Result<bool> DataPlane::step() {
   bool moved = false;
+  while (!takeover_.sent.empty() && takeover_.sent.front()->remaining == 0) takeover_.sent.pop_front();
   Status broken;
   failedEndpoint_.reset();
   const auto mergeOutcome = [&](Result<bool> outcome, std::optional<size_t> endpoint) {

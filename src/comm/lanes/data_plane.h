@@ -3,6 +3,7 @@
 // main rail it also has the exchange path, unless BPS_DIRECT_BYTES is 0.
 // After connect(), only the holder of the progress lock (progress_engine.h) uses the DataPlane.
 #pragma once
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "src/base/deadline.h"
 #include "src/base/env.h"
+#include "src/comm/call/param_copies.h"
 #include "src/comm/lanes/bcube/bcube_path.h"
 #include "src/comm/lanes/exchange_path.h"
 #include "src/comm/lanes/lane.h"
@@ -44,6 +46,7 @@ struct DataPlaneSpec {
   // Null, or what the connections count into. With counters, the data plane also measures waitTimes().
   std::shared_ptr<net::NetCounters> counters{};
   std::shared_ptr<ParamStore> store{};  // if the owners keep parameters
+  std::shared_ptr<ParamCopies> copies{};
 
   bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };
@@ -91,6 +94,10 @@ class DataPlane final : public GpuRegionRegistrar {
   // Returns the lane to the owner or, if changeLane() has a new lane to it, the new lane.
   Lane& lane(size_t endpoint) { return *newestLane(endpoint); }
 
+  // Asynchronous training goes on without an owner: the next machine takes over its parts. Every machine restores them
+  // there (ParamStore), and then sends its open requests again. Passes the connections of the lane to `release` before
+  // they close.
+  void loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release);
   // A server joins in four steps. First the caller exchanges the handles of listenFor() with the server, and steps the
   // mesh until it is connected. Then prepareLane() creates the new lane. As soon as canChangeLane(), changeLane() puts
   // the new lane in its place, for the chunks that are submitted from then on. dropLanes() ends the lane that was
@@ -131,6 +138,7 @@ class DataPlane final : public GpuRegionRegistrar {
     return change_.next != nullptr && change_.endpoint == endpoint ? change_.next : lanes_[endpoint];
   }
   uint64_t oldestRound() const;
+  void submit(Collective& call, size_t index);
 
   DataPlaneSpec spec_;
   size_t self_ = 0, rail_ = 0;
@@ -148,6 +156,14 @@ class DataPlane final : public GpuRegionRegistrar {
     std::unique_ptr<Lane> previous;  // between changeLane() and dropLanes()
   };
   LaneChange change_;
+  struct Takeover {                                // of the parts of lost owners
+    std::vector<bool> lost;                        // per endpoint
+    std::vector<size_t> actingOwner;               // per endpoint; itself at the start
+    std::deque<std::unique_ptr<Collective>> sent;  // restored parts, until they have arrived
+  };
+  Takeover takeover_;
+  size_t nextLiving(size_t endpoint) const;
+  void restore(const std::vector<bool>& owners);
   std::vector<size_t> sendOrder_;  // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};

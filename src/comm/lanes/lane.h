@@ -96,6 +96,7 @@ class RemoteLane final : public Lane {
     bool checksum = false;   // chunks and answers carry checksums
     bool keepsSums = false;  // true for a lane to a server
     trace::ChunkRecorder recorder{};
+    size_t headerBytes = kDataHeaderBytes;
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
@@ -157,6 +158,7 @@ class RemoteLane final : public Lane {
   Result<bool> isVisible(InFlight& flight);
   Status retire();
   Status consumeAnswer(const InFlight& flight);
+  void keepAnswer(const InFlight& flight, const ParamClock& clock, const uint8_t* answer) const;
   Result<bool> move(uint64_t oldestRound);
   void record(trace::Stage stage, const InFlight& flight, uint64_t chunk) const {
     shape_.recorder.add(stage, flight.view.call.number, chunk, flight.view.bytes);

@@ -1,5 +1,7 @@
 #include "src/comm/parameters/param_group.h"
 
+#include <algorithm>
+
 #include "src/base/format.h"
 #include "src/base/io/wire_io.h"
 
@@ -15,6 +17,12 @@ struct Declared {
     return fmt::format("key {} with {} {}", key, count, dataTypeName(static_cast<DataType>(type)));
   }
 };
+
+// The lowest rank that is not lost; the item of a lost rank is empty.
+size_t firstOf(const std::vector<Blob>& items) {
+  return static_cast<size_t>(
+      std::find_if(items.begin(), items.end(), [](const Blob& item) { return !item.empty(); }) - items.begin());
+}
 
 Result<Declared> decode(const Blob& bytes) {
   WireReader in(bytes);
@@ -37,18 +45,26 @@ Result<std::unique_ptr<ParamGroup>> ParamGroup::create(Communicator& parent) {
   return group;
 }
 
-Status ParamGroup::agree(uint64_t key, size_t count, DataType type) {
+// Returns the lowest rank that is not lost.
+Result<size_t> ParamGroup::agree(uint64_t key, size_t count, DataType type) {
   WireWriter out;
   out.put(key).put(uint64_t{count}).put(static_cast<uint8_t>(type));
   const std::vector<Blob> all = BPS_TRY(comm_->allGather(std::move(out).take()));
-  const Declared first = BPS_TRY(decode(all.front()));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
+  std::optional<Declared> first;
+  size_t firstRank = 0;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;  // it is lost
     const Declared other = BPS_TRY(decode(all[rank]));
-    if (other == first) continue;
-    return bps::failure(Code::kInvalidUsage, "ranks disagree: {} initializes {}, but {} initializes {}",
-                        comm_->roster().rankName(0), first.text(), comm_->roster().rankName(rank), other.text());
+    if (!first) {
+      first = other;
+      firstRank = rank;
+    } else if (!(other == *first)) {
+      return bps::failure(Code::kInvalidUsage, "ranks disagree: {} initializes {}, but {} initializes {}",
+                          comm_->roster().rankName(firstRank), first->text(), comm_->roster().rankName(rank),
+                          other.text());
+    }
   }
-  return {};
+  return firstRank;
 }
 
 Status ParamGroup::run(CallOp op, const Parameter& parameter, void* data) {
@@ -63,15 +79,19 @@ Status ParamGroup::run(CallOp op, const Parameter& parameter, void* data) {
 }
 
 Status ParamGroup::init(uint64_t key, void* data, size_t count, DataType type) {
-  BPS_TRY(agree(key, count, type));
+  size_t root = BPS_TRY(agree(key, count, type));
   if (parameters_.contains(key)) return bps::failure(Code::kInvalidUsage, "key {} has been initialized already", key);
   const Parameter parameter{static_cast<uint32_t>(parameters_.size()), count, type};
   parameters_[key] = parameter;
   comm_->addParameter(count, type);
-  if (count > 0 && comm_->rank() == 0) BPS_TRY(run(CallOp::kParamSet, parameter, data));
-  BPS_TRY(comm_->allGather({}));
-  if (count > 0 && comm_->rank() != 0) BPS_TRY(run(CallOp::kParamPull, parameter, data));
-  return {};
+  if (count == 0) return {};
+  // If the root is lost, the next rank sets the value.
+  std::vector<Blob> living;
+  do {
+    if (comm_->rank() == root) BPS_TRY(run(CallOp::kParamSet, parameter, data));
+    living = BPS_TRY(comm_->allGather(Blob(1)));
+  } while (living[root].empty() && (root = firstOf(living)) < living.size());
+  return comm_->rank() == root ? Status() : run(CallOp::kParamPull, parameter, data);
 }
 
 Status ParamGroup::request(uint64_t key, const AllReduceCall& call) {
@@ -91,7 +111,6 @@ Status ParamGroup::request(uint64_t key, const AllReduceCall& call) {
 
 Status ParamGroup::finish() {
   BPS_TRY(run(CallOp::kParamLeave, {}, nullptr));
-  BPS_TRY(comm_->awaitAll());
   return comm_->finalize();
 }
 

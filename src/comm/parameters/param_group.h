@@ -39,7 +39,7 @@ class ParamGroup {
   };
 
   ParamGroup() = default;
-  Status agree(uint64_t key, size_t count, DataType type);
+  Result<size_t> agree(uint64_t key, size_t count, DataType type);
   Status run(CallOp op, const Parameter& parameter, void* data);
 
   std::unique_ptr<Communicator> comm_;

@@ -59,6 +59,7 @@ class CallScheduler final : public ProgressWork {
   bool awaitsStream() const { return staged() != nullptr && staged()->awaitsStream(); }
   Status failIfWaitingForDeparted();
   Status handleServerEvents();
+  void loseOwner(const ServerEvent& event);
   bool mayBeginCall() const;
   // True if a chunk waits for the calls of a communicator with a higher priority.
   bool withheld() const { return gate_ != nullptr && gate_->withholds(); }

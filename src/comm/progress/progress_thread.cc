@@ -67,7 +67,7 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
                                            session_->plugin, *gate_, deadline, [this] { return cancelled(); },
                                            localRank == session_->rails.mainRail(), session_->recorder.get(),
                                            session_->counters != nullptr ? session_->counters->network : nullptr,
-                                           session_->store}));
+                                           session_->store, session_->copies}));
   transport_ = plane->transport();
   if (whyNoGpuDirect_.empty()) whyNoGpuDirect_ = plane->whyNoGpuDirect();
   if (whyNoGpuDirect_.empty() && roster.settings.checksum)

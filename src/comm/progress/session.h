@@ -33,6 +33,7 @@ struct SessionBase {
   const CommPriority& priority;
   CommCounters* counters = nullptr;  // null if nothing counts
   std::shared_ptr<ParamStore> store = nullptr;  // if the communicator keeps parameters
+  std::shared_ptr<ParamCopies> copies = nullptr;
 };
 
 struct Session : SessionBase {
