@@ -32,13 +32,19 @@ Result<bool> ParamService::step() {
     Result<bool> stepped = step(m);
     if (!stepped.ok()) {
       failedMachine_ = m;
-      clients_[m].gone = true;
-      clients_[m].inbound->comm().markFailed();
+      lose(m);
       return stepped;
     }
     moved = std::move(stepped).value() || moved;
   }
   return moved;
+}
+
+void ParamService::lose(size_t machine) {
+  Client& client = clients_[machine];
+  if (std::exchange(client.gone, true) || client.inbound == nullptr) return;
+  client.inbound->comm().markFailed();
+  client.answers->comm().markFailed();
 }
 
 Result<bool> ParamService::step(size_t machine) {
@@ -102,6 +108,12 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   } else {
     ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
     if (op != CallOp::kParamRestore && !complete(*place)) return false;
+    if (op == CallOp::kParamAsk || op == CallOp::kParamUndo) {
+      if (part.machine >= spec_.machines || part.machine == spec_.local)
+        return failure(Code::kRemote, "{}: machine {} is not lost", describe(call), part.machine);
+      lose(part.machine);
+      if (op == CallOp::kParamUndo) spec_.store->undo(*place, part.machine, part.push);
+    }
     if (isPush(op)) {
       BPS_TRY(spec_.store->add(*place, part, machine, contribution.data));
       counters_.bytesSummed += bytes;
@@ -141,8 +153,8 @@ size_t ParamService::slowest(const ParamStore::Part& place) const {
 ParamClock ParamService::clockOf(const Request& request) const {
   if (request.place == nullptr) return {};
   ParamClock clock = request.place->clock;
-  for (size_t m = 0; m < spec_.machines; ++m)
-    if (!clients_[m].pushes()) clock.machines[m] = ParamClock::kGone;
+  const size_t machine = slowest(*request.place);
+  clock.slowest = machine < spec_.machines ? clock.machines[machine] : ParamClock::kNone;
   return clock;
 }
 

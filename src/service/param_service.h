@@ -41,7 +41,7 @@ class ParamService final : public ChunkService {
 
   Result<bool> step() override;
   std::optional<size_t> failedMachine() const override { return failedMachine_; }
-  void lose(size_t machine) override { clients_[machine].gone = true; }
+  void lose(size_t machine) override;
   bool canOffer() const override { return offered_.size() + local().waiting.size() < spec_.depth; }
   void offer(const LocalChunk& chunk) override { offered_.push_back(chunk); }
   uint64_t retired() override { return retired_; }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/format.h"
+#include "src/service/round.h"
 
 namespace bps {
 
@@ -17,6 +18,7 @@ Result<ParamStore::Part*> ParamStore::make(const CallInfo& call, const ParamPart
   if (reserve_) BPS_TRY(reserve_(made.bytes()));
   made.value = BPS_TRY(PageBuffer::create(made.bytes()));
   made.clock.machines.resize(machines_);
+  if (part.count < call.count) made.last.resize(machines_);
   bytes_ += made.bytes();
   return &parts_.emplace(key, std::move(made)).first->second;
 }
@@ -64,6 +66,39 @@ Status ParamStore::add(Part& place, const ParamPart& part, size_t machine, const
     return failure(Code::kRemote, "push {} to element {} of parameter {} came where push {} was due", part.push,
                    part.offset, part.param, pushes + 1);
   if (Observer* const observer = observer_.load(std::memory_order_acquire)) observer->onAdd(*this, part, machine, change);
+  BPS_TRY(keepLast(place, machine, change));
+  combine(place, change, nullptr);
+  ++pushes;
+  ++place.clock.version;
+  return {};
+}
+
+Status ParamStore::keepLast(Part& place, size_t machine, const void* change) {
+  if (place.last.empty()) return {};
+  PageBuffer& last = place.last[machine];
+  if (last.size() == 0) {
+    if (reserve_) BPS_TRY(reserve_(place.bytes()));
+    last = BPS_TRY(PageBuffer::create(place.bytes()));
+    bytes_ += place.bytes();
+  }
+  std::memcpy(last.data(), change, place.bytes());
+  return {};
+}
+
+void ParamStore::undo(Part& place, size_t machine, uint32_t push) {
+  if (place.clock.machines[machine] != push || place.last.empty() || place.last[machine].size() == 0) return;
+  const ScalarBits one = scalarOne(place.type);
+  const bool isFloat = place.type >= DataType::kFloat16;
+  const ScalarBits sign = ScalarBits{1} << (8 * elementBytes(place.type) - 1);
+  const std::array<ScalarBits, 2> factors{one, isFloat ? one | sign : ~ScalarBits{0}};
+  combine(place, place.last[machine].data(), factors.data());
+  --place.clock.machines[machine];
+  ++place.clock.version;
+  place.last[machine] = PageBuffer();
+}
+
+// Adds the change, times its factor, to the value, times its factor.
+void ParamStore::combine(Part& place, const void* change, const ScalarBits* factors) const {
   const std::array<const void*, 2> sources{place.value.data(), change};
   ReduceArgs args;
   args.dst = place.value.data();
@@ -71,10 +106,8 @@ Status ParamStore::add(Part& place, const ParamPart& part, size_t machine, const
   args.count = place.count;
   args.type = place.type;
   args.threads = threads_;
+  if (factors != nullptr) args.scalars = {factors, sources.size()};
   if (args.count > 0) reduce(args);
-  ++pushes;
-  ++place.clock.version;
-  return {};
 }
 
 }  // namespace bps

@@ -8,6 +8,9 @@
 // it has pulled last. The newest of them is the value of the part, which is served when all machines have sent theirs. A
 // push that the new owner gets again, and that the value contains, is not added twice.
 //
+// If a machine is lost in the middle of a push, some parts of the parameter contain this push and others do not. So a
+// store keeps the last change of each machine to a part, and can take it back, exact but for rounding.
+//
 // A ParamStore belongs to the ParamService of one owner, which uses it on one thread.
 #pragma once
 #include <atomic>
@@ -33,6 +36,8 @@ class ParamStore {
     ParamClock clock;
     std::vector<bool> awaits;  // while the part is restored: the machines that have not sent their value
     bool restored = false;     // the part was taken over from another owner
+    // The last change of each machine, if the parameter has several parts: it can be taken back.
+    std::vector<PageBuffer> last;
 
     size_t bytes() const { return count * elementBytes(type); }
   };
@@ -51,6 +56,8 @@ class ParamStore {
                         const void* data);
   // Adds a change of the machine. Fails if the push is not the machine's next one.
   Status add(Part& place, const ParamPart& part, size_t machine, const void* change);
+  // Takes back a push of the machine if it is its last one.
+  void undo(Part& place, size_t machine, uint32_t push);
 
   size_t bytes() const { return bytes_; }
 
@@ -69,6 +76,8 @@ class ParamStore {
   Reserve reserve_;
   static inline std::atomic<Observer*> observer_{nullptr};
   Result<Part*> make(const CallInfo& call, const ParamPart& part);
+  Status keepLast(Part& place, size_t machine, const void* change);
+  void combine(Part& place, const void* change, const ScalarBits* factors) const;
 
   std::map<std::pair<uint32_t, uint64_t>, Part> parts_;  // by parameter and offset
   size_t bytes_ = 0;

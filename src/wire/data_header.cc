@@ -13,13 +13,13 @@ namespace {
 constexpr uint8_t kVersion = 6;
 constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kFused = 16, kPart = 32, kClock = 64,
                   kAllFlags = 127;
-constexpr uint8_t kTypes = 12, kOps = 12;
+constexpr uint8_t kTypes = 12, kOps = 14;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum",
                                         "initial value", "push", "pull", "push and pull",
-                                        "leave",         "restored value"};
+                                        "leave",         "restored value", "question", "undo"};
 
 // Offsets of the fields.
 enum Offset : size_t {
@@ -35,8 +35,8 @@ enum Offset : size_t {
 };
 constexpr size_t kCheckBytes = sizeof(uint32_t);
 constexpr size_t kFusedEntryBytes = sizeof(uint16_t) + sizeof(uint8_t);
-constexpr size_t kPartBytes = 3 * sizeof(uint32_t) + sizeof(uint64_t);
-constexpr size_t kClockBytes = sizeof(uint64_t) + sizeof(uint16_t);  // without the machines
+constexpr size_t kPartBytes = 4 * sizeof(uint32_t) + sizeof(uint64_t);
+constexpr size_t kClockBytes = sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint16_t);  // without the machines
 
 template <class T>
 void store(uint8_t* at, T value) {
@@ -64,14 +64,16 @@ size_t seal(const DataHeader& header, std::span<uint8_t> bytes, size_t size) {
 size_t storePart(const ParamPart& part, uint8_t* bytes, size_t size) {
   store(bytes + size, part.param);
   store(bytes + size + 4, part.push);
-  store(bytes + size + 8, part.offset);
-  store(bytes + size + 16, part.count);
+  store(bytes + size + 8, part.machine);
+  store(bytes + size + 12, part.offset);
+  store(bytes + size + 20, part.count);
   return size + kPartBytes;
 }
 
 size_t storeClock(const ParamClock& clock, uint8_t* bytes, size_t size) {
   store(bytes + size, clock.version);
-  store(bytes + size + 8, static_cast<uint16_t>(clock.machines.size()));
+  store(bytes + size + 8, clock.slowest);
+  store(bytes + size + 12, static_cast<uint16_t>(clock.machines.size()));
   size += kClockBytes;
   for (const uint32_t pushes : clock.machines) {
     store(bytes + size, pushes);
@@ -83,14 +85,15 @@ size_t storeClock(const ParamClock& clock, uint8_t* bytes, size_t size) {
 // The clock begins at `begin`. Returns its bytes, or 0 if they do not fit into the header.
 size_t clockBytes(std::span<const uint8_t> bytes, size_t begin) {
   if (bytes.size() < begin + kClockBytes) return 0;
-  const size_t size = kClockBytes + load<uint16_t>(bytes.data() + begin + 8) * sizeof(uint32_t);
+  const size_t size = kClockBytes + load<uint16_t>(bytes.data() + begin + 12) * sizeof(uint32_t);
   return bytes.size() < begin + size ? 0 : size;
 }
 
 ParamClock loadClock(const uint8_t* at) {
   ParamClock clock;
   clock.version = load<uint64_t>(at);
-  clock.machines.resize(load<uint16_t>(at + 8));
+  clock.slowest = load<uint32_t>(at + 8);
+  clock.machines.resize(load<uint16_t>(at + 12));
   at += kClockBytes;
   for (uint32_t& pushes : clock.machines) {
     pushes = load<uint32_t>(at);
@@ -100,7 +103,8 @@ ParamClock loadClock(const uint8_t* at) {
 }
 
 ParamPart loadPart(const uint8_t* at) {
-  return {load<uint32_t>(at), load<uint32_t>(at + 4), load<uint64_t>(at + 8), load<uint32_t>(at + 16)};
+  return {load<uint32_t>(at), load<uint32_t>(at + 4), load<uint32_t>(at + 8), load<uint64_t>(at + 12),
+          load<uint32_t>(at + 20)};
 }
 
 size_t storeFused(const FusedCalls& calls, uint8_t* bytes, size_t size) {
@@ -142,10 +146,6 @@ std::vector<CallInfo> applicationCalls(const CallInfo& call) {
 }
 
 }  // namespace
-
-uint32_t ParamClock::slowest() const {
-  return machines.empty() ? kGone : *std::min_element(machines.begin(), machines.end());
-}
 
 std::string describe(const CallInfo& call) {
   if (isParamOp(static_cast<CallOp>(call.op)))

@@ -10,8 +10,8 @@
 //   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32
 //   with a scalar: scalar u64
 //   for a fused call: number of calls in it u8 | for each of them: count u16, distance u8 (see FusedCalls)
-//   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | offset u64 | count u32
-//   for the answer to it, and when a part is restored: ParamClock: version u64 | machines u16 | pushes of each u32
+//   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | machine u32 | offset u64 | count u32
+//   for the answer to it, and when a part is restored: ParamClock: version u64 | slowest u32 | machines u16 | pushes of each u32
 //   with BPS_CHECKSUM=1: CRC32C of the payload u32
 //   CRC32C of the preceding header bytes u32
 //
@@ -81,11 +81,15 @@ enum class CallOp : uint8_t {
   kParamPushPull = 9,
   kParamLeave = 10,    // the machine will push no more
   kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
+  kParamAsk = 12,      // how many pushes the part contains, after the loss of a machine
+  kParamUndo = 13,     // take back a push of the lost machine
 };
 constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }
 constexpr bool isPush(CallOp op) { return op == CallOp::kParamPush || op == CallOp::kParamPushPull; }
 // True if the chunk has a payload; of a part that is restored, it may be empty.
-constexpr bool carriesContribution(CallOp op) { return op != CallOp::kParamPull && op != CallOp::kParamLeave; }
+constexpr bool carriesContribution(CallOp op) {
+  return !isParamOp(op) || isPush(op) || op == CallOp::kParamSet || op == CallOp::kParamRestore;
+}
 // True if the answer has a payload. A machine keeps the answer to each push, so that its pushes are not lost with the
 // owner.
 constexpr bool carriesAnswer(CallOp op) { return !isParamOp(op) || op == CallOp::kParamPull || isPush(op); }
@@ -95,19 +99,19 @@ constexpr bool writesTarget(CallOp op) { return carriesAnswer(op) && op != CallO
 // The part of a parameter that one chunk carries.
 struct ParamPart {
   uint32_t param = 0;   // parameters are numbered in the order in which they were made
-  uint32_t push = 0;    // number of the push among those of this machine to the parameter, from 1; 0: not a push
+  uint32_t push = 0;    // number of the push among those of its machine to the parameter, from 1; 0: not a push
+  uint32_t machine = 0;  // for kParamAsk and kParamUndo: the lost machine
   uint64_t offset = 0;  // elements from the start of the parameter
   uint32_t count = 0;   // elements
 };
 
 // How many pushes a value of a part contains.
 struct ParamClock {
-  static constexpr uint32_t kGone = UINT32_MAX;  // the machine makes no further pushes
+  static constexpr uint32_t kNone = UINT32_MAX;  // no machine still pushes
 
   uint64_t version = 0;            // pushes of all machines
+  uint32_t slowest = kNone;        // the fewest pushes of a machine that still pushes
   std::vector<uint32_t> machines;  // pushes of each machine
-
-  uint32_t slowest() const;  // the fewest pushes of a machine that is not gone; kGone if all are gone
 };
 
 // Returns the history of the call that follows `call`: a checksum of `call` and its history. If two machines have made
@@ -136,7 +140,7 @@ struct DataHeader {
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
 // The most bytes of a header with a clock of this many machines.
 constexpr size_t headerBytesWithClock(size_t machines) {
-  return kDataHeaderBytes + sizeof(uint64_t) + sizeof(uint16_t) + machines * sizeof(uint32_t);
+  return kDataHeaderBytes + sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint16_t) + machines * sizeof(uint32_t);
 }
 // Returns the length of the encoded header. `bytes` has room for it.
 size_t encode(const DataHeader& header, std::span<uint8_t> bytes);

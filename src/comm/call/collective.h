@@ -39,7 +39,8 @@ class ParamCopies;
 struct ParamCall {
   struct Progress {
     uint64_t version = 0;                    // the most pushes in any part of the answer
-    uint32_t slowest = ParamClock::kGone;    // the fewest pushes of a machine in any part
+    uint32_t slowest = ParamClock::kNone;    // the fewest pushes of a machine in any part
+    uint32_t ofMachine = 0;                  // for kParamAsk: the pushes of the lost machine
   };
   uint32_t param = 0;
   uint32_t push = 0;   // as ParamPart::push
@@ -47,10 +48,12 @@ struct ParamCall {
   std::shared_ptr<Progress> progress = std::make_shared<Progress>();
   std::shared_ptr<ParamCopies> copies = nullptr;  // keeps the answers
   ParamClock restored = {};                       // for kParamRestore: of the value
+  uint32_t machine = 0;                           // as ParamPart::machine
 
   void note(const ParamClock& answer) const {
     progress->version = std::max(progress->version, answer.version);
-    progress->slowest = std::min(progress->slowest, answer.slowest());
+    progress->slowest = std::min(progress->slowest, answer.slowest);
+    if (machine < answer.machines.size()) progress->ofMachine = answer.machines[machine];
   }
 };
 

@@ -24,12 +24,10 @@ void ParamCopies::keep(const ParamPart& part, const ParamClock& clock, const uin
   copy.value.assign(value, value + copy.count * elementBytes(copy.type));
 }
 
-std::vector<std::pair<ParamCopies::Key, const ParamCopies::Copy*>> ParamCopies::ofOwners(
-    const std::vector<bool>& owners) const {
+std::vector<std::pair<ParamCopies::Key, const ParamCopies::Copy*>> ParamCopies::parts() const {
   MutexLock lock(mutex_);
   std::vector<std::pair<Key, const Copy*>> found;
-  for (const auto& [key, copy] : copies_)
-    if (owners[copy.owner]) found.emplace_back(key, &copy);
+  for (const auto& [key, copy] : copies_) found.emplace_back(key, &copy);
   return found;
 }
 

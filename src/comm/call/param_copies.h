@@ -30,8 +30,7 @@ class ParamCopies {
   void keep(const ParamPart& part, const ParamClock& clock, const uint8_t* value);
 
   using Key = std::pair<uint32_t, uint64_t>;  // parameter and offset in elements
-  // The copies of the parts that began at one of these owners.
-  std::vector<std::pair<Key, const Copy*>> ofOwners(const std::vector<bool>& owners) const;
+  std::vector<std::pair<Key, const Copy*>> parts() const;  // of all parameters
 
  private:
   mutable Mutex mutex_;

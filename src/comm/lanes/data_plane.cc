@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <numeric>
 #include <thread>
 #include <tuple>
@@ -127,6 +128,7 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
   std::vector<net::PeerConnections> exchange(machines);
   lanes_.resize(roster.endpoints());
   takeover_.lost.resize(roster.endpoints());
+  ownedBy_.assign(roster.endpoints(), std::vector<bool>(roster.endpoints()));
   takeover_.actingOwner.resize(roster.endpoints());
   std::iota(takeover_.actingOwner.begin(), takeover_.actingOwner.end(), size_t{0});
   for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
@@ -288,43 +290,101 @@ size_t DataPlane::nextLiving(size_t endpoint) const {
 }
 
 void DataPlane::loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release) {
+  const bool wasFirst = nextLiving(spec_.control.roster().machines.size() - 1) == self_;
   takeover_.lost[endpoint] = true;
   if (service_ != nullptr && endpoint < spec_.control.roster().machines.size()) service_->lose(endpoint);
-  if (lanes_[endpoint] == nullptr) return;
-  lanes_[endpoint]->forEachComm(release);
-  const std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
-  lanes_[endpoint].reset();
-  std::erase(sendOrder_, endpoint);
-  std::vector<bool> moved(lanes_.size());  // owners whose parts this one had
-  for (size_t owner = 0; owner < lanes_.size(); ++owner) {
-    moved[owner] = takeover_.actingOwner[owner] == endpoint;
-    if (moved[owner]) takeover_.actingOwner[owner] = nextLiving(owner);
+  std::vector<bool>& moved = ownedBy_[endpoint];
+  for (size_t owner = 0; owner < lanes_.size(); ++owner) moved[owner] = takeover_.actingOwner[owner] == endpoint;
+  if (lanes_[endpoint] != nullptr) {
+    lanes_[endpoint]->forEachComm(release);
+    const std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
+    lanes_[endpoint].reset();
+    std::erase(sendOrder_, endpoint);
+    for (size_t owner = 0; owner < lanes_.size(); ++owner)
+      if (moved[owner]) takeover_.actingOwner[owner] = nextLiving(owner);
+    restore(moved);
+    for (const SubmittedChunk& chunk : remains->chunks) {
+      const auto op = static_cast<CallOp>(chunk.call->call.op);
+      if (op == CallOp::kParamRestore) spec_.buffers.finished(*chunk.call, chunk.index);
+      else submit(*chunk.call, chunk.index);
+    }
   }
-  restore(moved);
-  for (const SubmittedChunk& chunk : remains->chunks) {
-    if (chunk.call->call.op == static_cast<uint8_t>(CallOp::kParamRestore)) spec_.buffers.finished(*chunk.call, chunk.index);
-    else submit(*chunk.call, chunk.index);
-  }
+  settle(endpoint, wasFirst);
+}
+
+std::unique_ptr<Collective> DataPlane::request(CallOp op, const ParamCopies::Key& key,
+                                               const ParamCopies::Copy& copy) const {
+  auto call = std::make_unique<Collective>();
+  call->call.count = copy.count;
+  call->call.type = static_cast<uint8_t>(copy.type);
+  call->call.op = static_cast<uint8_t>(op);
+  call->chunks.push_back({copy.owner, 0, copy.count * elementBytes(copy.type)});
+  call->param = ParamCall{key.first, 0, key.second};
+  call->window = spec_.plan.depth;
+  call->rounds = call->remaining = 1;
+  call->firstRound = rounds_;
+  return call;
 }
 
 // Sends this machine's copies of the parts of these owners to the machines that have taken them over.
 void DataPlane::restore(const std::vector<bool>& owners) {
-  for (const auto& [key, copy] : spec_.copies->ofOwners(owners)) {
-    auto call = std::make_unique<Collective>();
-    const size_t element = elementBytes(copy->type);
-    call->call.count = copy->count;
-    call->call.type = static_cast<uint8_t>(copy->type);
-    call->call.op = static_cast<uint8_t>(CallOp::kParamRestore);
-    call->chunks.push_back({copy->owner, 0, copy->count * element});
-    call->send = copy->value.empty() ? nullptr : copy->value.data();
-    call->recv = const_cast<uint8_t*>(call->send);  // the answer is empty
-    call->param = ParamCall{key.first, 0, key.second};
-    call->param->restored = copy->clock;
-    call->window = spec_.plan.depth;
-    call->rounds = call->remaining = 1;
-    call->firstRound = rounds_;
-    takeover_.sent.push_back(std::move(call));
-    submit(*takeover_.sent.back(), 0);
+  for (const auto& [key, copy] : spec_.copies->parts()) {
+    if (!owners[copy->owner]) continue;
+    takeover_.sent.push_back(request(CallOp::kParamRestore, key, *copy));
+    Collective& call = *takeover_.sent.back();
+    call.send = copy->value.empty() ? nullptr : copy->value.data();
+    call.recv = const_cast<uint8_t*>(call.send);  // the answer is empty
+    call.param->restored = copy->clock;
+    submit(call, 0);
+  }
+}
+
+// The first living machine settles the last pushes of a lost one. If it is lost itself, the next machine does this for
+// all that are lost.
+void DataPlane::settle(size_t lost, bool wasFirst) {
+  const size_t machines = spec_.control.roster().machines.size();
+  if (nextLiving(machines - 1) != self_) return;
+  for (size_t machine = 0; machine < machines; ++machine)
+    if (takeover_.lost[machine] && (machine == lost || !wasFirst)) ask(static_cast<uint32_t>(machine));
+}
+
+void DataPlane::ask(uint32_t machine) {
+  Settlement settlement;
+  settlement.machine = machine;
+  for (const auto& [key, copy] : spec_.copies->parts()) {
+    settlement.parts.push_back({key, copy, request(CallOp::kParamAsk, key, *copy)});
+    settlement.parts.back().call->param->machine = machine;
+    submit(*settlement.parts.back().call, 0);
+  }
+  settlements_.push_back(std::move(settlement));
+}
+
+// When all owners have answered, takes back the pushes that some part does not contain. A part that the lost machine
+// owned goes on from the newest copy, and may contain fewer of its pushes than the other parts.
+void DataPlane::stepSettlements() {
+  while (!settlements_.empty()) {
+    Settlement& settled = settlements_.front();
+    if (std::any_of(settled.parts.begin(), settled.parts.end(), [](const auto& part) { return part.call->remaining > 0; }))
+      return;
+    const std::vector<bool>& own = ownedBy_[settled.machine];
+    std::map<uint32_t, uint32_t> whole;  // by parameter: the pushes that all parts contain
+    for (const Settlement::Asked& part : settled.parts) {
+      if (own[part.copy->owner]) continue;
+      const uint32_t pushes = part.call->param->progress->ofMachine;
+      const auto [entry, first] = whole.try_emplace(part.key.first, pushes);
+      if (!first) entry->second = std::min(entry->second, pushes);
+    }
+    for (const Settlement::Asked& part : settled.parts) {
+      const auto entry = whole.find(part.key.first);
+      const uint32_t pushes = part.call->param->progress->ofMachine;
+      if (entry == whole.end() || pushes <= entry->second) continue;
+      takeover_.sent.push_back(request(CallOp::kParamUndo, part.key, *part.copy));
+      Collective& undo = *takeover_.sent.back();
+      undo.param->machine = settled.machine;
+      undo.param->push = pushes;
+      submit(undo, 0);
+    }
+    settlements_.pop_front();
   }
 }
 
@@ -347,6 +407,7 @@ bool DataPlane::drained() const {
 Result<bool> DataPlane::step() {
   bool moved = false;
   while (!takeover_.sent.empty() && takeover_.sent.front()->remaining == 0) takeover_.sent.pop_front();
+  stepSettlements();
   Status broken;
   failedEndpoint_.reset();
   const auto mergeOutcome = [&](Result<bool> outcome, std::optional<size_t> endpoint) {

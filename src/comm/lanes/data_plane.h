@@ -162,8 +162,24 @@ class DataPlane final : public GpuRegionRegistrar {
     std::deque<std::unique_ptr<Collective>> sent;  // restored parts, until they have arrived
   };
   Takeover takeover_;
+  // Makes the last push of a lost machine whole in all parts, or takes it back in all.
+  struct Settlement {
+    struct Asked {
+      ParamCopies::Key key;
+      const ParamCopies::Copy* copy;
+      std::unique_ptr<Collective> call;
+    };
+    uint32_t machine = 0;
+    std::vector<Asked> parts;
+  };
+  std::deque<Settlement> settlements_;
+  std::vector<std::vector<bool>> ownedBy_;  // for each machine that is lost: the owners whose parts it had then
   size_t nextLiving(size_t endpoint) const;
+  std::unique_ptr<Collective> request(CallOp op, const ParamCopies::Key& key, const ParamCopies::Copy& copy) const;
   void restore(const std::vector<bool>& owners);
+  void settle(size_t lost, bool wasFirst);
+  void ask(uint32_t machine);
+  void stepSettlements();
   std::vector<size_t> sendOrder_;  // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
   std::chrono::milliseconds peerTimeout_{};
