@@ -60,6 +60,11 @@ BPS_API bpsResult_t bpsParamPull(bpsComm_t comm, uint64_t key, void* latest, siz
 BPS_API bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, void* latest, size_t count,
                                      bpsDataType_t datatype, cudaStream_t stream);
 
+/* Writes to `pushes`, which has an element for each rank of comm, how many pushes of each rank the value contains that
+ * the last completed request for `key` has got; if chunks differ, the fewest. Does not wait for other ranks. Call the
+ * function when the stream has passed the request. Fails with bpsInvalidArgument if the key is unknown. */
+BPS_API bpsResult_t bpsParamPushes(bpsComm_t comm, uint64_t key, uint64_t* pushes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,8 @@
 // The C functions for the parameters of asynchronous training.
 #include <bps/params.h>
 
+#include <algorithm>
+
 #include "src/api/api_guard.h"
 #include "src/api/call_arguments.h"
 #include "src/api/comm_handle.h"
@@ -45,6 +47,15 @@ Status issue(bpsComm_t comm, const Request& request, cudaStream_t stream) {
   return caller.handle().parameters->request(request.key, call);
 }
 
+Status pushes(bpsComm_t comm, uint64_t key, uint64_t* pushes) {
+  if (pushes == nullptr) return badArgument("pushes is NULL");
+  const HandleReference caller = BPS_TRY(readyCommunicator(comm));
+  if (caller.handle().parameters == nullptr) return badArgument("key is {}, and comm has no parameters", key);
+  const std::vector<uint32_t> all = BPS_TRY(caller.handle().parameters->pushes(key));
+  std::copy(all.begin(), all.end(), pushes);
+  return {};
+}
+
 }  // namespace
 }  // namespace bps
 
@@ -74,4 +85,8 @@ bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, v
                              bpsDataType_t datatype, cudaStream_t stream) {
   return apiGuard(
       __func__, [&] { return issue(comm, {CallOp::kParamPushPull, key, change, latest, count, datatype}, stream); });
+}
+
+bpsResult_t bpsParamPushes(bpsComm_t comm, uint64_t key, uint64_t* pushes) {
+  return apiGuard(__func__, [&] { return bps::pushes(comm, key, pushes); });
 }

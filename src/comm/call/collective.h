@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/call/staged_call.h"
 #include "src/comm/call/stream_position.h"
 #include "src/comm/metrics/comm_counters.h"
@@ -37,10 +38,27 @@ class ParamCopies;
 
 // The parameter of a call on it (service/param_service.h).
 struct ParamCall {
-  struct Progress {
-    uint64_t version = 0;                    // the most pushes in any part of the answer
-    uint32_t slowest = ParamClock::kNone;    // the fewest pushes of a machine in any part
-    uint32_t ofMachine = 0;                  // for kParamAsk: the pushes of the lost machine
+  // How many pushes of each machine the answers contain: the fewest of all parts.
+  class Progress {
+   public:
+    void note(const ParamClock& answer) {
+      MutexLock lock(mutex_);
+      if (machines_.empty()) machines_ = answer.machines;
+      for (size_t m = 0; m < std::min(machines_.size(), answer.machines.size()); ++m)
+        machines_[m] = std::min(machines_[m], answer.machines[m]);
+    }
+    std::vector<uint32_t> machines() const {
+      MutexLock lock(mutex_);
+      return machines_;
+    }
+    uint32_t of(size_t machine) const {
+      MutexLock lock(mutex_);
+      return machine < machines_.size() ? machines_[machine] : 0;
+    }
+
+   private:
+    mutable Mutex mutex_;
+    std::vector<uint32_t> machines_ BPS_GUARDED_BY(mutex_);
   };
   uint32_t param = 0;
   uint32_t push = 0;   // as ParamPart::push
@@ -50,11 +68,7 @@ struct ParamCall {
   ParamClock restored = {};                       // for kParamRestore: of the value
   uint32_t machine = 0;                           // as ParamPart::machine
 
-  void note(const ParamClock& answer) const {
-    progress->version = std::max(progress->version, answer.version);
-    progress->slowest = std::min(progress->slowest, answer.slowest);
-    if (machine < answer.machines.size()) progress->ofMachine = answer.machines[machine];
-  }
+  void note(const ParamClock& answer) const { progress->note(answer); }
 };
 
 struct Collective {

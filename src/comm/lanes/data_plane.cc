@@ -370,13 +370,13 @@ void DataPlane::stepSettlements() {
     std::map<uint32_t, uint32_t> whole;  // by parameter: the pushes that all parts contain
     for (const Settlement::Asked& part : settled.parts) {
       if (own[part.copy->owner]) continue;
-      const uint32_t pushes = part.call->param->progress->ofMachine;
+      const uint32_t pushes = part.call->param->progress->of(settled.machine);
       const auto [entry, first] = whole.try_emplace(part.key.first, pushes);
       if (!first) entry->second = std::min(entry->second, pushes);
     }
     for (const Settlement::Asked& part : settled.parts) {
       const auto entry = whole.find(part.key.first);
-      const uint32_t pushes = part.call->param->progress->ofMachine;
+      const uint32_t pushes = part.call->param->progress->of(settled.machine);
       if (entry == whole.end() || pushes <= entry->second) continue;
       takeover_.sent.push_back(request(CallOp::kParamUndo, part.key, *part.copy));
       Collective& undo = *takeover_.sent.back();

@@ -67,22 +67,26 @@ Result<size_t> ParamGroup::agree(uint64_t key, size_t count, DataType type) {
   return firstRank;
 }
 
-Status ParamGroup::run(CallOp op, const Parameter& parameter, void* data) {
+Status ParamGroup::run(CallOp op, Parameter& parameter, void* data) {
   AllReduceCall call;
   call.send = call.recv = data;
   call.count = parameter.count;
   call.type = parameter.type;
   call.op = op;
   call.stream = stream_;
-  BPS_TRY(comm_->requestParameter(call, {parameter.index, 0}));
+  ParamCall param{parameter.index, 0};
+  parameter.latest = param.progress;
+  BPS_TRY(comm_->requestParameter(call, std::move(param)));
   return stream_->synchronize();
 }
 
 Status ParamGroup::init(uint64_t key, void* data, size_t count, DataType type) {
   size_t root = BPS_TRY(agree(key, count, type));
   if (parameters_.contains(key)) return bps::failure(Code::kInvalidUsage, "key {} has been initialized already", key);
-  const Parameter parameter{static_cast<uint32_t>(parameters_.size()), count, type};
-  parameters_[key] = parameter;
+  Parameter& parameter = parameters_[key];
+  parameter.index = static_cast<uint32_t>(parameters_.size() - 1);
+  parameter.count = count;
+  parameter.type = type;
   comm_->addParameter(count, type);
   if (count == 0) return {};
   // If the root is lost, the next rank sets the value.
@@ -94,23 +98,37 @@ Status ParamGroup::init(uint64_t key, void* data, size_t count, DataType type) {
   return comm_->rank() == root ? Status() : run(CallOp::kParamPull, parameter, data);
 }
 
-Status ParamGroup::request(uint64_t key, const AllReduceCall& call) {
+Result<const ParamGroup::Parameter*> ParamGroup::find(uint64_t key) const {
   const auto found = parameters_.find(key);
-  if (found == parameters_.end())
-    return bps::failure(Code::kInvalidArgument, "key is {}, which bpsParamInit has not initialized", key);
-  Parameter& parameter = found->second;
+  if (found != parameters_.end()) return &found->second;
+  return bps::failure(Code::kInvalidArgument, "key is {}, which bpsParamInit has not initialized", key);
+}
+
+Status ParamGroup::request(uint64_t key, const AllReduceCall& call) {
+  BPS_TRY(find(key));
+  Parameter& parameter = parameters_.at(key);
   if (call.count != parameter.count || call.type != parameter.type)
     return bps::failure(Code::kInvalidArgument, "key {} has {} {}, the call has {} {}", key, parameter.count,
                         dataTypeName(parameter.type), call.count, dataTypeName(call.type));
   if (call.count == 0) return {};
-  const uint32_t push = isPush(call.op) ? parameter.pushes + 1 : 0;
-  BPS_TRY(comm_->requestParameter(call, {parameter.index, push}));
-  if (push > 0) parameter.pushes = push;
+  ParamCall param{parameter.index, isPush(call.op) ? parameter.pushes + 1 : 0};
+  const std::shared_ptr<ParamCall::Progress> latest = param.progress;
+  BPS_TRY(comm_->requestParameter(call, std::move(param)));
+  if (isPush(call.op)) ++parameter.pushes;
+  parameter.latest = latest;
   return {};
 }
 
+Result<std::vector<uint32_t>> ParamGroup::pushes(uint64_t key) const {
+  const Parameter& parameter = *BPS_TRY(find(key));
+  std::vector<uint32_t> pushes = parameter.latest != nullptr ? parameter.latest->machines() : std::vector<uint32_t>();
+  pushes.resize(comm_->nRanks());
+  return pushes;
+}
+
 Status ParamGroup::finish() {
-  BPS_TRY(run(CallOp::kParamLeave, {}, nullptr));
+  Parameter none;
+  BPS_TRY(run(CallOp::kParamLeave, none, nullptr));
   return comm_->finalize();
 }
 

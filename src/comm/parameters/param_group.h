@@ -24,6 +24,8 @@ class ParamGroup {
   Status init(uint64_t key, void* data, size_t count, DataType type);
   // Queues a push, a pull, or both. Does not block. `call` has buffers, count, type, operation and stream.
   Status request(uint64_t key, const AllReduceCall& call);
+  // How many pushes of each rank the value contains that this rank has got last.
+  Result<std::vector<uint32_t>> pushes(uint64_t key) const;
   // Tells the owners that this rank will push no more, and waits until all ranks have called finish().
   Status finish();
   void abort() { comm_->abort(); }
@@ -36,11 +38,13 @@ class ParamGroup {
     size_t count = 0;
     DataType type = DataType::kFloat32;
     uint32_t pushes = 0;  // of this rank
+    std::shared_ptr<ParamCall::Progress> latest;
   };
 
   ParamGroup() = default;
   Result<size_t> agree(uint64_t key, size_t count, DataType type);
-  Status run(CallOp op, const Parameter& parameter, void* data);
+  Result<const Parameter*> find(uint64_t key) const;
+  Status run(CallOp op, Parameter& parameter, void* data);
 
   std::unique_ptr<Communicator> comm_;
   std::map<uint64_t, Parameter> parameters_;
