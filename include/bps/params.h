@@ -60,6 +60,12 @@ BPS_API bpsResult_t bpsParamPull(bpsComm_t comm, uint64_t key, void* latest, siz
 BPS_API bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, void* latest, size_t count,
                                      bpsDataType_t datatype, cudaStream_t stream);
 
+/* Waits until all ranks of comm have called bpsParamBarrier, however long that takes; ranks that are lost do not count.
+ * The parameters then contain all pushes that the ranks made before. So all ranks pull the same values between two
+ * barriers without pushes. bpsCommFinalize and bpsCommDestroy contain a barrier if comm has parameters, because the ranks
+ * keep parts of the parameters. The streams must have passed this rank's requests. */
+BPS_API bpsResult_t bpsParamBarrier(bpsComm_t comm);
+
 /* Writes to `pushes`, which has an element for each rank of comm, how many pushes of each rank the value contains that
  * the last completed request for `key` has got; if chunks differ, the fewest. Does not wait for other ranks. Call the
  * function when the stream has passed the request. Fails with bpsInvalidArgument if the key is unknown. */

@@ -87,6 +87,14 @@ bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, v
       __func__, [&] { return issue(comm, {CallOp::kParamPushPull, key, change, latest, count, datatype}, stream); });
 }
 
+bpsResult_t bpsParamBarrier(bpsComm_t comm) {
+  return apiGuard(__func__, [&]() -> Status {
+    const HandleReference caller = BPS_TRY(readyCommunicator(comm));
+    if (caller.handle().parameters == nullptr) return badArgument("comm has no parameters");
+    return caller.handle().parameters->barrier();
+  });
+}
+
 bpsResult_t bpsParamPushes(bpsComm_t comm, uint64_t key, uint64_t* pushes) {
   return apiGuard(__func__, [&] { return bps::pushes(comm, key, pushes); });
 }

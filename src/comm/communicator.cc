@@ -214,7 +214,7 @@ Status Communicator::requestParameter(const AllReduceCall& call, ParamCall param
   auto collective = makeCollective(call);
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
-  if (call.op == CallOp::kParamLeave) {
+  if (call.op == CallOp::kParamBarrier) {
     const std::vector<bool>& owners = progressThread_->session().plan.owners;
     for (uint32_t owner = 0; owner < owners.size(); ++owner)
       if (owners[owner]) collective->chunks.push_back({owner});

@@ -56,7 +56,7 @@ class Communicator {
   // same order. Call useTuningOf() before the first one.
   void addParameter(size_t count, DataType type);
   void useTuningOf(const Communicator& parent) { tuning_ = parent.tuning_; }
-  // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. kParamLeave goes to all
+  // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. kParamBarrier goes to all
   // owners.
   Status requestParameter(const AllReduceCall& call, ParamCall param);
   // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.

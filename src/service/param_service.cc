@@ -103,8 +103,10 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   Request request;
   request.call = call;
   request.part = part;
-  if (op == CallOp::kParamLeave) {
-    clients_[machine].finished = true;
+  if (op == CallOp::kParamBarrier) {
+    if (part.push != clients_[machine].barriers + 1)
+      return failure(Code::kRemote, "barrier {} came where {} was due", part.push, clients_[machine].barriers + 1);
+    clients_[machine].barriers = part.push;
   } else {
     ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
     if (op != CallOp::kParamRestore && !complete(*place)) return false;
@@ -142,11 +144,19 @@ bool ParamService::complete(const ParamStore::Part& place) const {
   return true;
 }
 
+uint32_t ParamService::barriersPassed() const {
+  uint32_t passed = UINT32_MAX;
+  for (const Client& client : clients_)
+    if (!client.gone) passed = std::min(passed, client.barriers);
+  return passed;
+}
+
 size_t ParamService::slowest(const ParamStore::Part& place) const {
   size_t least = spec_.machines;
   const std::vector<uint32_t>& pushes = place.clock.machines;
+  const uint32_t passed = barriersPassed();
   for (size_t m = 0; m < spec_.machines; ++m)
-    if (clients_[m].pushes() && (least == spec_.machines || pushes[m] < pushes[least])) least = m;
+    if (!clients_[m].gone && clients_[m].barriers == passed && (least == spec_.machines || pushes[m] < pushes[least])) least = m;
   return least;
 }
 
@@ -160,8 +170,8 @@ ParamClock ParamService::clockOf(const Request& request) const {
 
 bool ParamService::mayAnswer(const Request& request) const {
   const auto op = static_cast<CallOp>(request.call.op);
-  if (op == CallOp::kParamLeave)
-    return std::none_of(clients_.begin(), clients_.end(), [](const Client& client) { return client.pushes(); });
+  if (op == CallOp::kParamBarrier)
+    return request.part.push <= barriersPassed();
   if (spec_.staleness == JobSettings::kUnbounded || !isPush(op)) return true;
   const size_t machine = slowest(*request.place);
   return machine == spec_.machines ||

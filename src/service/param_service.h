@@ -7,9 +7,10 @@
 //
 // If the staleness is limited to s pushes, the answer to push p of a machine waits until every other machine has made
 // push p - s to this part. So with s = 0 the machines train in step, and all get the same values. A machine that has
-// sent kParamLeave, or whose connection has ended, is not waited for. The answer to kParamLeave waits until all machines
-// have sent it, so a machine that has the answers of all owners is needed by nobody. The answers to one machine keep their order, so
+// reached a barrier, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
 // with a limit all machines must push to the parameters in the same order.
+//
+// Barriers are numbered. The answer to kParamBarrier waits until all machines have reached this barrier.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -59,7 +60,7 @@ class ParamService final : public ChunkService {
   struct Request {  // served, but not answered
     CallInfo call;
     ParamPart part;
-    const ParamStore::Part* place = nullptr;  // null for kParamLeave
+    const ParamStore::Part* place = nullptr;  // null for kParamBarrier
     void* target = nullptr;                   // of the local machine
     std::function<void(const ParamClock&)> note;
   };
@@ -69,10 +70,8 @@ class ParamService final : public ChunkService {
     std::unique_ptr<AnswerSender> answers;
     std::deque<Request> waiting;
     uint64_t served = 0;
-    bool finished = false;  // has sent kParamLeave
+    uint32_t barriers = 0;  // that the machine has reached
     bool gone = false;      // its connection has ended
-
-    bool pushes() const { return !finished && !gone; }
   };
 
   explicit ParamService(ParamSpec spec) : spec_(std::move(spec)), clients_(spec_.machines), waitTimes_(spec_.machines) {}
@@ -84,6 +83,7 @@ class ParamService final : public ChunkService {
   Result<ParamStore::Part*> placeOf(size_t machine, const Contribution& contribution);
   Result<bool> serveArrived(size_t machine);
   bool mayAnswer(const Request& request) const;
+  uint32_t barriersPassed() const;
   // The machine that has pushed the least to the part, among those that still push; the number of machines if none does.
   size_t slowest(const ParamStore::Part& place) const;
   // False while another machine has not sent its value of the part.

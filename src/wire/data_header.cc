@@ -19,7 +19,7 @@ constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "ui
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum",
                                         "initial value", "push", "pull", "push and pull",
-                                        "leave",         "restored value", "question", "undo"};
+                                        "barrier",       "restored value", "question", "undo"};
 
 // Offsets of the fields.
 enum Offset : size_t {

@@ -79,7 +79,7 @@ enum class CallOp : uint8_t {
   kParamPush = 7,
   kParamPull = 8,
   kParamPushPull = 9,
-  kParamLeave = 10,    // the machine will push no more
+  kParamBarrier = 10,  // answered when all machines have sent it; ParamPart::push is the number of the barrier
   kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
   kParamAsk = 12,      // how many pushes the part contains, after the loss of a machine
   kParamUndo = 13,     // take back a push of the lost machine

@@ -1,8 +1,8 @@
 // A rank that trains asynchronously. Usage: param_ranks COUNT PUSHES PAUSE, in the environment of bpsCommInitFromEnv.
 //
 // Each push adds 1024^rank to every element of an int64 parameter of COUNT elements, so an element tells how often each
-// rank has pushed. PAUSE is the time between pushes in microseconds. After PUSHES pushes, the rank pulls until nothing
-// has changed for a second, and prints a line for each rank: "rank R: LEAST to MOST pushes in N intervals", and the
+// rank has pushed. PAUSE is the time between pushes in microseconds. After PUSHES pushes and a barrier
+// the rank pulls, and prints a line for each rank: "rank R: LEAST to MOST pushes in N intervals", and the
 // intervals of elements with a different number of pushes.
 #include <bps/params.h>
 
@@ -80,15 +80,9 @@ int main(int argc, char** argv) {
   const std::chrono::duration<double> took = Clock::now() - start;
   std::printf("pushes/s: %.1f, longest: %.3f s\n", pushes / took.count(), longest.count());
   std::fflush(stdout);
-  std::vector<int64_t> before;
-  auto changed = Clock::now();
-  while (Clock::now() - changed < std::chrono::seconds(1)) {
-    before = values;
-    require(bpsParamPull(comm, 1, values.data(), count, bpsInt64, nullptr), comm, "pull");
-    require(bpsHostStreamSynchronize(nullptr), comm, "pull");
-    if (values != before) changed = Clock::now();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  require(bpsParamBarrier(comm), comm, "barrier");
+  require(bpsParamPull(comm, 1, values.data(), count, bpsInt64, nullptr), comm, "pull");
+  require(bpsHostStreamSynchronize(nullptr), comm, "pull");
   for (int other = 0; other < ranks; ++other) print(values, other);
   std::fflush(stdout);
   bpsCommDestroy(comm);  // fails if a rank was lost

@@ -273,10 +273,10 @@ void DataPlane::submit(Collective& call) {
   for (size_t i = 0; i < call.chunks.size(); ++i) submit(call, i);
 }
 
-// A request to end, unlike any other, is for the owner itself.
+// A barrier, unlike any other request, is for the owner itself.
 void DataPlane::submit(Collective& call, size_t index) {
   const size_t owner = call.chunks[index].owner;
-  if (call.call.op == static_cast<uint8_t>(CallOp::kParamLeave) && takeover_.lost[owner])
+  if (call.call.op == static_cast<uint8_t>(CallOp::kParamBarrier) && takeover_.lost[owner])
     return spec_.buffers.finished(call, index);
   lanes_[call.param ? takeover_.actingOwner[owner] : owner]->submit(call, index);
 }

@@ -126,9 +126,18 @@ Result<std::vector<uint32_t>> ParamGroup::pushes(uint64_t key) const {
   return pushes;
 }
 
+Status ParamGroup::barrier() {
+  AllReduceCall call;
+  call.op = CallOp::kParamBarrier;
+  call.stream = stream_;
+  ParamCall param;
+  param.push = ++barriers_;
+  BPS_TRY(comm_->requestParameter(call, std::move(param)));
+  return stream_->synchronize();
+}
+
 Status ParamGroup::finish() {
-  Parameter none;
-  BPS_TRY(run(CallOp::kParamLeave, none, nullptr));
+  BPS_TRY(barrier());
   return comm_->finalize();
 }
 

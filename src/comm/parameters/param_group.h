@@ -26,7 +26,9 @@ class ParamGroup {
   Status request(uint64_t key, const AllReduceCall& call);
   // How many pushes of each rank the value contains that this rank has got last.
   Result<std::vector<uint32_t>> pushes(uint64_t key) const;
-  // Tells the owners that this rank will push no more, and waits until all ranks have called finish().
+  // Waits until all ranks have called barrier(), without a limit. All pushes before it have then been added.
+  Status barrier();
+  // barrier(), and then leaves the other ranks.
   Status finish();
   void abort() { comm_->abort(); }
   Status failure() const { return comm_->failure(); }
@@ -48,6 +50,7 @@ class ParamGroup {
 
   std::unique_ptr<Communicator> comm_;
   std::map<uint64_t, Parameter> parameters_;
+  uint32_t barriers_ = 0;  // reached
   std::shared_ptr<HostStream> stream_;  // of the requests that this class waits for
 };
 

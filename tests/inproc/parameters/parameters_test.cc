@@ -91,9 +91,6 @@ Status runRequest(ParamGroup& group, const Parameter& parameter, AllReduceCall c
   return stream->synchronize();
 }
 
-// All ranks have called it before any of them returns.
-Status awaitAll(ParamGroup& group) { return group.communicator().allGather({}).status(); }
-
 class Parameters : public testing::Test {
  protected:
   // Random pushes and pulls of all ranks. The final values must be those of the replay.
@@ -134,7 +131,7 @@ class Parameters : public testing::Test {
             BPS_TRY(runRequest(*group, parameters[i], request(CallOp::kParamPull, parameters[i], change, latest[i])));
         }
       }
-      BPS_TRY(awaitAll(*group));
+      BPS_TRY(group->barrier());
       for (size_t i = 0; i < parameters.size(); ++i)
         BPS_TRY(runRequest(*group, parameters[i], request(CallOp::kParamPull, parameters[i], latest[i], latest[i])));
       final[comm.rank()] = latest;
