@@ -2,6 +2,7 @@
 // machine.
 #include <gtest/gtest.h>
 
+#include "src/service/sum_service.h"
 #include "src/comm/lanes/lane.h"
 #include "tests/unit/comm/lanes/fake_buffers.h"
 #include "tests/unit/net/fake/fake_net.h"
