@@ -100,6 +100,7 @@ void JobThread::addJob(NewJob opening) {
     Entry& entry = entries_[id];
     entry.reservation = std::move(opening.reservation);
     entry.job = std::move(job);
+    entry.job->setReserve([&entry](size_t bytes) { return entry.reservation.grow(bytes); });
     entry.events = opening.events;
     return {};
   });

@@ -110,7 +110,7 @@ Status ServedJob::build(Rail& rail) {
     params.depth = plan_.depth;
     params.maxChunkBytes = plan_.limits.maxChunkBytes;
     params.staleness = spec_.roster.settings.staleness;
-    params.store = std::make_shared<ParamStore>(machines, env_.reduceThreads);
+    params.store = std::make_shared<ParamStore>(machines, env_.reduceThreads, reserve_);
     rail.service = BPS_TRY(ParamService::create(std::move(params), std::move(lanes)));
     return {};
   }

@@ -31,6 +31,7 @@ Result<bool> ParamService::step() {
     if (spec_.local == m || clients_[m].gone) continue;
     Result<bool> stepped = step(m);
     if (!stepped.ok()) {
+      if (stepped.error().code() != Code::kRemote) return stepped;  // not the fault of the machine
       failedMachine_ = m;
       lose(m);
       return stepped;
