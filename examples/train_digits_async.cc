@@ -1,11 +1,11 @@
 // Asynchronous training without a framework: a network with one hidden layer learns handwritten digits. Every rank
 // trains at its own speed, on parameters that the summation servers and the ranks keep (bps/params.h).
 //
-//   c++ -std=c++20 -O2 -Iinclude examples/train_digits_async.cc -o train_digits_async -Lbuild/lib -lbps -Wl,-rpath,$PWD/build/lib
-//   build/bin/bps-run -n 4 -s 2 -- ./train_digits_async examples/data/digits.bin
+//   c++ -std=c++20 -O2 -Iinclude examples/train_digits_async.cc -o train_digits_async -Lbuild/lib -lbps
+//   -Wl,-rpath,$PWD/build/lib build/bin/bps-run -n 4 -s 2 -- ./train_digits_async examples/data/digits.bin
 //
-// BPS_STALENESS=0 makes the ranks train in step, BPS_STALENESS=4 keeps them within four steps of each other. Kill a rank
-// with kill -9: the others go on. At the end all ranks have the same weights.
+// BPS_STALENESS=0 makes the ranks train in step, BPS_STALENESS=4 keeps them within four steps of each other. Kill a
+// rank with kill -9: the others go on. At the end all ranks have the same weights.
 #include <bps/params.h>
 
 #include <algorithm>

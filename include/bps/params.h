@@ -1,6 +1,7 @@
 /*
  * Parameters for asynchronous training (Jiang et al., "A Unified Architecture for Accelerating Distributed DNN Training
- * in Heterogeneous GPU/CPU Clusters", OSDI 2020, section 5). This header is C99, and the rules of bps.h hold for it too.
+ * in Heterogeneous GPU/CPU Clusters", OSDI 2020, section 5). This header is C99, and the rules of bps.h hold for it
+ * too.
  *
  * The summation servers and the ranks keep the parameters of a model. Each rank trains on its own: it computes a change
  * (a local step of its optimizer), pushes it, and pulls the latest values, which contain the changes of all ranks so
@@ -23,7 +24,8 @@
  * parameter ahead of the slowest rank ends when the slowest has caught up. With 0 all ranks train in step, and get the
  * same values. With a limit, all ranks must push to the parameters in the same order. Unset: no limit, as in BytePS.
  *
- * Ranks. Every rank counts as a machine of its own here, also if several run on one machine. Buffers are in host memory.
+ * Ranks. Every rank counts as a machine of its own here, also if several run on one machine. Buffers are in host
+ * memory.
  */
 #ifndef BPS_PARAMS_H_
 #define BPS_PARAMS_H_
@@ -35,10 +37,10 @@
 extern "C" {
 #endif
 
-/* Makes a parameter of `count` elements with rank 0's `data` as its value, and writes this value to `data` on all ranks.
- * `key` is any number that no other parameter of comm has. All ranks make the same parameters in the same order. The
- * function blocks until all ranks have called it; the first call on comm also connects the ranks and the servers for the
- * parameters. comm must have no calls in flight at this first call.
+/* Makes a parameter of `count` elements with rank 0's `data` as its value, and writes this value to `data` on all
+ * ranks. `key` is any number that no other parameter of comm has. All ranks make the same parameters in the same order.
+ * The function blocks until all ranks have called it; the first call on comm also connects the ranks and the servers
+ * for the parameters. comm must have no calls in flight at this first call.
  *
  * Fails with bpsInvalidUsage on all ranks if they disagree about key, count or type; the error names two of them. Fails
  * with bpsInvalidArgument if data is NULL although count is not 0, or if the type is invalid. */
@@ -62,8 +64,8 @@ BPS_API bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* c
 
 /* Waits until all ranks of comm have called bpsParamBarrier, however long that takes; ranks that are lost do not count.
  * The parameters then contain all pushes that the ranks made before. So all ranks pull the same values between two
- * barriers without pushes. bpsCommFinalize and bpsCommDestroy contain a barrier if comm has parameters, because the ranks
- * keep parts of the parameters. The streams must have passed this rank's requests. */
+ * barriers without pushes. bpsCommFinalize and bpsCommDestroy contain a barrier if comm has parameters, because the
+ * ranks keep parts of the parameters. The streams must have passed this rank's requests. */
 BPS_API bpsResult_t bpsParamBarrier(bpsComm_t comm);
 
 /* Writes to `pushes`, which has an element for each rank of comm, how many pushes of each rank the value contains that

@@ -206,8 +206,8 @@ Status checkWorkload(const Options& o) {
     return failure(Code::kInvalidArgument, "--bucket-bytes {}: needs --model or --tensors", o.bucketBytes);
   }
   if (workload && (o.type == "all" || o.op == "all" || o.op == "mulsum")) {
-    return failure(Code::kInvalidArgument, "--model, --tensors and --async need one type and one operation, not -d {} -o {}",
-                   o.type, o.op);
+    return failure(Code::kInvalidArgument,
+                   "--model, --tensors and --async need one type and one operation, not -d {} -o {}", o.type, o.op);
   }
   return {};
 }

@@ -1,6 +1,6 @@
-// Trains asynchronously without a model: every rank pushes changes to parameters and pulls the latest values, at its own
-// speed. A step of a rank is a push-pull of every parameter. The time of a step is compared with an all-reduce of the
-// same data, which moves as many bytes.
+// Trains asynchronously without a model: every rank pushes changes to parameters and pulls the latest values, at its
+// own speed. A step of a rank is a push-pull of every parameter. The time of a step is compared with an all-reduce of
+// the same data, which moves as many bytes.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -146,9 +146,10 @@ Result<int> runRow(const std::vector<size_t>& counts, uint64_t& nextKey, const W
   const double steps = static_cast<double>(runner.ranks()) * options.iterations;
   const double staleness = static_cast<double>(BPS_TRY(sumOverRanks(times.staleness, runner))) / steps;
   const double stalest = BPS_TRY(runner.maxOverRanks(static_cast<double>(times.most)));
-  print(runner, fmt::format("  {:>12} {:>6} {:>13.3f} {:>9.3f} {:>6.1f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>6.0f}\n",
-                            tensors.bytes, tensors.all.size(), allReduce * 1e3, fastest * 1e3, 100 * allReduce / fastest,
-                            all, least, most, staleness, stalest));
+  print(runner,
+        fmt::format("  {:>12} {:>6} {:>13.3f} {:>9.3f} {:>6.1f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>6.0f}\n",
+                    tensors.bytes, tensors.all.size(), allReduce * 1e3, fastest * 1e3, 100 * allReduce / fastest, all,
+                    least, most, staleness, stalest));
   std::string histogram;
   for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
     const uint64_t pushes = BPS_TRY(sumOverRanks(times.histogram[bucket], runner));
@@ -170,8 +171,7 @@ Result<int> runAsync(const WorkloadOptions& options, Runner& runner) {
     rows.emplace_back();
     for (const Parameter& parameter : BPS_TRY(modelParameters(options.model))) rows.back().push_back(parameter.count());
   } else {
-    for (const uint64_t bytes : options.sizes)
-      rows.push_back({std::max<size_t>(1, bytes / bytesOf(options.type))});
+    for (const uint64_t bytes : options.sizes) rows.push_back({std::max<size_t>(1, bytes / bytesOf(options.type))});
   }
   print(runner, fmt::format("# asynchronous push-pull of {}, {} ranks, {} steps of each rank\n", options.typeName,
                             runner.ranks(), options.iterations) +

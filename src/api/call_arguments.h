@@ -1,8 +1,8 @@
 // Checks of the arguments that the C functions for calls on buffers have in common.
 #pragma once
+#include "cpu_reduce/reduce.h"
 #include "src/api/api_guard.h"
 #include "src/base/buffer_range.h"
-#include "cpu_reduce/reduce.h"
 
 namespace bps {
 

@@ -76,15 +76,17 @@ bpsResult_t bpsParamPush(bpsComm_t comm, uint64_t key, const void* change, size_
 // NOLINTNEXTLINE(readability-function-size): as bpsAllReduce
 bpsResult_t bpsParamPull(bpsComm_t comm, uint64_t key, void* latest, size_t count, bpsDataType_t datatype,
                          cudaStream_t stream) {
-  return apiGuard(
-      __func__, [&] { return issue(comm, {CallOp::kParamPull, key, latest, latest, count, datatype}, stream); });
+  return apiGuard(__func__, [&] {
+    return issue(comm, {CallOp::kParamPull, key, latest, latest, count, datatype}, stream);
+  });
 }
 
 // NOLINTNEXTLINE(readability-function-size): as bpsAllReduce
 bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, void* latest, size_t count,
                              bpsDataType_t datatype, cudaStream_t stream) {
-  return apiGuard(
-      __func__, [&] { return issue(comm, {CallOp::kParamPushPull, key, change, latest, count, datatype}, stream); });
+  return apiGuard(__func__, [&] {
+    return issue(comm, {CallOp::kParamPushPull, key, change, latest, count, datatype}, stream);
+  });
 }
 
 bpsResult_t bpsParamBarrier(bpsComm_t comm) {

@@ -11,10 +11,10 @@
 #include "src/base/poll_until.h"
 #include "src/comm/call/fused_position.h"
 #include "src/comm/startup/connect.h"
-#include "src/control/host_id.h"
 #include "src/comm/startup/describe.h"
 #include "src/comm/startup/probe_times.h"
 #include "src/comm/startup/shrink.h"
+#include "src/control/host_id.h"
 
 namespace bps {
 namespace {
@@ -77,13 +77,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   std::unique_ptr<Communicator> made(new Communicator(env, membership, std::move(bell)));
   made->cuda_ = std::move(cuda);
   CommunicatorFailure& failure = made->failure_;
-  made->control_ =
-      BPS_TRY(ControlPlane::create(env, joinArgs(env, membership),
-                                   {[&failure](const Status& why) { failure.set(why); },
-                                    [made = made.get()](const ServerEvent& event) {
-                                      made->state_.serverEvents.add(event);
-                                      made->bell_->ring();
-                                    }}));
+  made->control_ = BPS_TRY(ControlPlane::create(env, joinArgs(env, membership),
+                                                {[&failure](const Status& why) { failure.set(why); },
+                                                 [made = made.get()](const ServerEvent& event) {
+                                                   made->state_.serverEvents.add(event);
+                                                   made->bell_->ring();
+                                                 }}));
   return made;
 }
 
@@ -120,11 +119,10 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ =
-      BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
-                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store,
-                            state_.copies},
-                           deadline));
+  progressThread_ = BPS_TRY(
+      bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
+                    state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store, state_.copies},
+                   deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }

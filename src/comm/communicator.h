@@ -139,10 +139,10 @@ class Communicator {
     std::atomic<bool> joined{false};    // the roster is known
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
-    bool onlyHostMemory = false;  // no rank has a CUDA device
+    bool onlyHostMemory = false;        // no rank has a CUDA device
     std::shared_ptr<ParamStore> store;  // if the communicator keeps parameters
     std::shared_ptr<ParamCopies> copies;
-    std::vector<Cut> parameters;        // how each of them is cut
+    std::vector<Cut> parameters;  // how each of them is cut
     ServerEvents serverEvents;
     std::unique_ptr<RankMetrics> metrics;  // null if BPS_METRICS is unset
     CommCounters* counters = nullptr;      // of `metrics`; null until the program may make calls

@@ -335,8 +335,8 @@ Status HubClient::handleServerEvent(const Frame& frame) {
   const bool begins = joins || event.kind == Kind::kLeaving || event.kind == Kind::kNewRate;
   const bool loses = event.kind == Kind::kLost || ofRank;
   const bool possible = loses    ? present && (!ofRank || (roster_.settings.parameters && member != args_.join.rank))
-                        : begins                  ? !change_ && present != joins
-                                                  : change_ && change_->server == event.server;
+                        : begins ? !change_ && present != joins
+                                 : change_ && change_->server == event.server;
   if (!known || !possible)
     return hub_->protocolError(
         failure(Code::kRemote, "unexpected event {} of server {}", static_cast<int>(event.kind), event.server));

@@ -49,7 +49,8 @@ Status Quota::grow(JobResources& held, size_t bytes) {
   MutexLock lock(mutex_);
   const size_t others = used_.bytes - held.bytes, most = (most_.bytes - others) / 2;
   if (bytes > most || held.bytes > most - bytes)
-    return failure(Code::kSystem, "the job has {} MiB of memory and needs more; it may have {} MiB, half of what is left",
+    return failure(Code::kSystem,
+                   "the job has {} MiB of memory and needs more; it may have {} MiB, half of what is left",
                    held.bytes >> 20, most >> 20);
   held.bytes += bytes;
   used_.bytes += bytes;

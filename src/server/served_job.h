@@ -77,7 +77,7 @@ class ServedJob {
     size_t number = 0;
     std::unique_ptr<net::Mesh> mesh;
     std::unique_ptr<ChunkService> service;  // null if this server has no share
-    std::vector<bool> closed;             // per machine
+    std::vector<bool> closed;               // per machine
   };
   struct Waits {
     Heartbeat reported;

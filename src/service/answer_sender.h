@@ -16,8 +16,7 @@ class AnswerSender {
  public:
   // `results` is the ring of slots from which this owner's answers are sent.
   static Result<std::unique_ptr<AnswerSender>> create(std::unique_ptr<net::Comm> answer, size_t depth,
-                                                      const PageBuffer& results,
-                                                      size_t headerBytes = kDataHeaderBytes);
+                                                      const PageBuffer& results, size_t headerBytes = kDataHeaderBytes);
 
   // Queues the answer to round `pushed()`. The payload must stay valid until done() is greater than
   // the round's number. If needsRegistered() is true, the payload must lie in `results`.

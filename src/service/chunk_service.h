@@ -1,5 +1,5 @@
-// ChunkService: what the owner of chunks does with them. A SumService sums the contributions of all machines to a chunk.
-// A ParamService adds the contribution of each machine to a parameter at once.
+// ChunkService: what the owner of chunks does with them. A SumService sums the contributions of all machines to a
+// chunk. A ParamService adds the contribution of each machine to a parameter at once.
 //
 // The local machine, if any, is the machine that the service runs in. It has no connections to the service: it offers
 // its chunks by pointer. A ChunkService belongs to a DataPlane or a ServedJob, and one thread uses it. It never blocks.

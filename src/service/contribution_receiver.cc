@@ -51,8 +51,8 @@ Status ContributionReceiver::take() {
   if (payloadSize % elementBytes(static_cast<DataType>(call_.type)) != 0)
     return failure(Code::kRemote, "chunk {} of {} bytes is not a whole number of elements", arrived_, payloadSize);
   if (shape_.checksum) BPS_TRY(checkPayload(header, {slot(arrived_), payloadSize}, arrived_, call_));
-  contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize, false, header.part,
-                                               std::move(header.clock)};
+  contributions_[arrived_ % shape_.depth] = {call_, slot(arrived_), payloadSize,
+                                             false, header.part,    std::move(header.clock)};
   bytesReceived_ += payloadSize;
   ++arrived_;
   return {};

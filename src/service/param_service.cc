@@ -15,11 +15,10 @@ Result<std::unique_ptr<ParamService>> ParamService::create(ParamSpec spec, std::
     if (s.local == m) continue;
     Client& client = service->clients_[m];
     client.results = BPS_TRY(PageBuffer::create(s.depth * s.maxChunkBytes));
-    client.inbound =
-        BPS_TRY(ContributionReceiver::create(
-            std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum, true, headerBytesWithClock(s.machines)}));
-    client.answers = BPS_TRY(AnswerSender::create(std::move(lanes[m].answer), s.depth, client.results,
-                                                  headerBytesWithClock(s.machines)));
+    client.inbound = BPS_TRY(ContributionReceiver::create(
+        std::move(lanes[m].push), {s.depth, s.maxChunkBytes, s.checksum, true, headerBytesWithClock(s.machines)}));
+    client.answers = BPS_TRY(
+        AnswerSender::create(std::move(lanes[m].answer), s.depth, client.results, headerBytesWithClock(s.machines)));
   }
   return service;
 }
@@ -72,7 +71,8 @@ Result<bool> ParamService::stepLocal() {
   if (!offered_.empty()) {
     const LocalChunk& chunk = offered_.front();
     const bool sends = carriesContribution(static_cast<CallOp>(chunk.call.op)) && chunk.source != nullptr;
-    const Contribution contribution{chunk.call, chunk.source, sends ? chunk.bytes : 0, false, chunk.part, chunk.restored};
+    const Contribution contribution{chunk.call, chunk.source, sends ? chunk.bytes : 0,
+                                    false,      chunk.part,   chunk.restored};
     moved = BPS_TRY(serve(*spec_.local, contribution));
     if (moved) {
       client.waiting.back().target = chunk.target;
@@ -157,7 +157,8 @@ size_t ParamService::slowest(const ParamStore::Part& place) const {
   const std::vector<uint32_t>& pushes = place.clock.machines;
   const uint32_t passed = barriersPassed();
   for (size_t m = 0; m < spec_.machines; ++m)
-    if (!clients_[m].gone && clients_[m].barriers == passed && (least == spec_.machines || pushes[m] < pushes[least])) least = m;
+    if (!clients_[m].gone && clients_[m].barriers == passed && (least == spec_.machines || pushes[m] < pushes[least]))
+      least = m;
   return least;
 }
 
@@ -171,8 +172,7 @@ ParamClock ParamService::clockOf(const Request& request) const {
 
 bool ParamService::mayAnswer(const Request& request) const {
   const auto op = static_cast<CallOp>(request.call.op);
-  if (op == CallOp::kParamBarrier)
-    return request.part.push <= barriersPassed();
+  if (op == CallOp::kParamBarrier) return request.part.push <= barriersPassed();
   if (spec_.staleness == JobSettings::kUnbounded || !isPush(op)) return true;
   const size_t machine = slowest(*request.place);
   return machine == spec_.machines ||

@@ -64,7 +64,7 @@ class ParamService final : public ChunkService {
     void* target = nullptr;                   // of the local machine
     std::function<void(const ParamClock&)> note;
   };
-  struct Client {  // a machine
+  struct Client {        // a machine
     PageBuffer results;  // declared before the connections, which use this memory until they close
     std::unique_ptr<ContributionReceiver> inbound;  // null for the local machine
     std::unique_ptr<AnswerSender> answers;
@@ -74,7 +74,8 @@ class ParamService final : public ChunkService {
     bool gone = false;      // its connection has ended
   };
 
-  explicit ParamService(ParamSpec spec) : spec_(std::move(spec)), clients_(spec_.machines), waitTimes_(spec_.machines) {}
+  explicit ParamService(ParamSpec spec)
+      : spec_(std::move(spec)), clients_(spec_.machines), waitTimes_(spec_.machines) {}
   const Client& local() const { return clients_[*spec_.local]; }
   Result<bool> step(size_t machine);
   Result<bool> stepLocal();
@@ -84,7 +85,8 @@ class ParamService final : public ChunkService {
   Result<bool> serveArrived(size_t machine);
   bool mayAnswer(const Request& request) const;
   uint32_t barriersPassed() const;
-  // The machine that has pushed the least to the part, among those that still push; the number of machines if none does.
+  // The machine that has pushed the least to the part, among those that still push; the number of machines if none
+  // does.
   size_t slowest(const ParamStore::Part& place) const;
   // False while another machine has not sent its value of the part.
   bool complete(const ParamStore::Part& place) const;

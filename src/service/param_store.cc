@@ -50,7 +50,8 @@ Result<ParamStore::Part*> ParamStore::restore(const CallInfo& call, const ParamP
 Result<ParamStore::Part*> ParamStore::find(const CallInfo& call, const ParamPart& part) {
   const auto found = parts_.find({part.param, part.offset});
   if (found == parts_.end())
-    return failure(Code::kRemote, "{}: parameter {} has no part at element {}", describe(call), part.param, part.offset);
+    return failure(Code::kRemote, "{}: parameter {} has no part at element {}", describe(call), part.param,
+                   part.offset);
   Part& place = found->second;
   if (place.count != part.count || place.type != static_cast<DataType>(call.type))
     return failure(Code::kRemote, "{}: {} {} at element {} of parameter {}, which has {} {} there", describe(call),
@@ -65,7 +66,8 @@ Status ParamStore::add(Part& place, const ParamPart& part, size_t machine, const
   if (part.push != pushes + 1)
     return failure(Code::kRemote, "push {} to element {} of parameter {} came where push {} was due", part.push,
                    part.offset, part.param, pushes + 1);
-  if (Observer* const observer = observer_.load(std::memory_order_acquire)) observer->onAdd(*this, part, machine, change);
+  if (Observer* const observer = observer_.load(std::memory_order_acquire))
+    observer->onAdd(*this, part, machine, change);
   BPS_TRY(keepLast(place, machine, change));
   combine(place, change, nullptr);
   ++pushes;

@@ -1,12 +1,14 @@
-// ParamStore: the parts of the parameters of a job that one owner keeps (asynchronous training, BytePS paper, section 5).
+// ParamStore: the parts of the parameters of a job that one owner keeps (asynchronous training, BytePS paper, section
+// 5).
 //
-// A part is what one chunk carries. It begins when its initial value is set. Each push adds the change of one machine to
-// it: widened to float for narrow types, with one rounding to the type of the parameter. So the value of a part is the
-// initial value plus all changes, in the order in which the owner got them. A part counts the pushes of each machine.
+// A part is what one chunk carries. It begins when its initial value is set. Each push adds the change of one machine
+// to it: widened to float for narrow types, with one rounding to the type of the parameter. So the value of a part is
+// the initial value plus all changes, in the order in which the owner got them. A part counts the pushes of each
+// machine.
 //
-// If the owner of a part is lost, another one takes it over. Every machine then restores the part: it sends the value that
-// it has pulled last. The newest of them is the value of the part, which is served when all machines have sent theirs. A
-// push that the new owner gets again, and that the value contains, is not added twice.
+// If the owner of a part is lost, another one takes it over. Every machine then restores the part: it sends the value
+// that it has pulled last. The newest of them is the value of the part, which is served when all machines have sent
+// theirs. A push that the new owner gets again, and that the value contains, is not added twice.
 //
 // If a machine is lost in the middle of a push, some parts of the parameter contain this push and others do not. So a
 // store keeps the last change of each machine to a part, and can take it back, exact but for rounding.

@@ -17,9 +17,10 @@ constexpr uint8_t kTypes = 12, kOps = 14;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-constexpr const char* kOpNames[kOps] = {"sum", "prod", "max", "min", "avg", "pre-multiplied sum",
-                                        "initial value", "push", "pull", "push and pull",
-                                        "barrier",       "restored value", "question", "undo"};
+constexpr const char* kOpNames[kOps] = {
+    "sum",           "prod", "max",  "min",           "avg",     "pre-multiplied sum",
+    "initial value", "push", "pull", "push and pull", "barrier", "restored value",
+    "question",      "undo"};
 
 // Offsets of the fields.
 enum Offset : size_t {
@@ -193,13 +194,13 @@ size_t encode(const DataHeader& header, std::span<uint8_t> bytes) {
   uint8_t* at = bytes.data();
   const bool scalar = header.first && header.call.hasScalar;
   const bool fused = header.first && !header.call.fused.empty();
-  const bool part = header.first && header.part.has_value(), clock = (part || !header.first) && header.clock.has_value();
+  const bool part = header.first && header.part.has_value(),
+             clock = (part || !header.first) && header.clock.has_value();
   at[kAtVersion] = kVersion;
   const bool byGpuGroups = header.first && header.call.byGpuGroups;
-  at[kAtFlags] =
-      static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) | (byGpuGroups ? kByGpuGroups : 0) |
-                           (fused ? kFused : 0) | (header.payload ? kPayload : 0) | (part ? kPart : 0) |
-                           (clock ? kClock : 0));
+  at[kAtFlags] = static_cast<uint8_t>((header.first ? kFirst : 0) | (scalar ? kScalar : 0) |
+                                      (byGpuGroups ? kByGpuGroups : 0) | (fused ? kFused : 0) |
+                                      (header.payload ? kPayload : 0) | (part ? kPart : 0) | (clock ? kClock : 0));
   store(at + kAtSequence, header.sequence);
   if (!header.first) return seal(header, bytes, clock ? storeClock(*header.clock, at, kAtNumber) : kAtNumber);
   store(at + kAtNumber, header.call.number);
@@ -248,7 +249,8 @@ Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes) {
   const bool withPayload = (flags & kPayload) != 0;
   const size_t atClock = (header.first ? withCall : kDataShortHeaderBytes) - kCheckBytes;
   const size_t ofClock = clock ? clockBytes(bytes, atClock) : 0;
-  if (clock && ofClock == 0) return failure(Code::kRemote, "chunk header of {} bytes with a truncated clock", bytes.size());
+  if (clock && ofClock == 0)
+    return failure(Code::kRemote, "chunk header of {} bytes with a truncated clock", bytes.size());
   const size_t size = atClock + ofClock + kCheckBytes + (withPayload ? kCheckBytes : 0);
   if (bytes.size() != size) return failure(Code::kRemote, "chunk header of {} bytes, expected {}", bytes.size(), size);
   if (withPayload) header.payload = load<uint32_t>(at + checked - kCheckBytes);

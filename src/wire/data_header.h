@@ -10,10 +10,9 @@
 //   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32
 //   with a scalar: scalar u64
 //   for a fused call: number of calls in it u8 | for each of them: count u16, distance u8 (see FusedCalls)
-//   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | machine u32 | offset u64 | count u32
-//   for the answer to it, and when a part is restored: ParamClock: version u64 | slowest u32 | machines u16 | pushes of each u32
-//   with BPS_CHECKSUM=1: CRC32C of the payload u32
-//   CRC32C of the preceding header bytes u32
+//   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | machine u32 | offset u64 | count
+//   u32 for the answer to it, and when a part is restored: ParamClock: version u64 | slowest u32 | machines u16 |
+//   pushes of each u32 with BPS_CHECKSUM=1: CRC32C of the payload u32 CRC32C of the preceding header bytes u32
 //
 // The header does not contain the payload length, because the transport preserves message sizes. The sequence number is
 // only a check, because a connection preserves the order of messages. The header always has a checksum. Without this
@@ -98,11 +97,11 @@ constexpr bool writesTarget(CallOp op) { return carriesAnswer(op) && op != CallO
 
 // The part of a parameter that one chunk carries.
 struct ParamPart {
-  uint32_t param = 0;   // parameters are numbered in the order in which they were made
-  uint32_t push = 0;    // number of the push among those of its machine to the parameter, from 1; 0: not a push
+  uint32_t param = 0;    // parameters are numbered in the order in which they were made
+  uint32_t push = 0;     // number of the push among those of its machine to the parameter, from 1; 0: not a push
   uint32_t machine = 0;  // for kParamAsk and kParamUndo: the lost machine
-  uint64_t offset = 0;  // elements from the start of the parameter
-  uint32_t count = 0;   // elements
+  uint64_t offset = 0;   // elements from the start of the parameter
+  uint32_t count = 0;    // elements
 };
 
 // How many pushes a value of a part contains.

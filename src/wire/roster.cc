@@ -210,7 +210,8 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   roster.settings.parameters = parameters == 1;
   roster.settings.staleness = in.get<uint32_t>();
   BPS_TRY(in.finish("roster"));
-  if (checksum > 1 || parameters > 1 || !valid || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
+  if (checksum > 1 || parameters > 1 || !valid || !inRange(roster))
+    return Status(Code::kRemote, "roster: a field is out of range");
   if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines are inconsistent");
   return roster;
 }

@@ -18,9 +18,9 @@ class ParamCopies {
  public:
   struct Copy {
     DataType type = DataType::kFloat32;
-    uint32_t owner = 0;  // from the start, see ChunkRef
-    uint32_t count = 0;  // elements
-    ParamClock clock;    // of `value`
+    uint32_t owner = 0;          // from the start, see ChunkRef
+    uint32_t count = 0;          // elements
+    ParamClock clock;            // of `value`
     std::vector<uint8_t> value;  // empty if this rank has none
   };
 
@@ -29,7 +29,7 @@ class ParamCopies {
   // Keeps a value, unless a newer one is kept. `value` has the size of the part.
   void keep(const ParamPart& part, const ParamClock& clock, const uint8_t* value);
 
-  using Key = std::pair<uint32_t, uint64_t>;  // parameter and offset in elements
+  using Key = std::pair<uint32_t, uint64_t>;               // parameter and offset in elements
   std::vector<std::pair<Key, const Copy*>> parts() const;  // of all parameters
 
  private:

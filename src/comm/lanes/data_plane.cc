@@ -150,9 +150,13 @@ Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
 
 Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
   const Roster& roster = spec_.control.roster();
-  const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
-                                roster.isServer(owner) && !roster.settings.parameters, recorder(owner),
-                                roster.settings.parameters ? headerBytesWithClock(roster.machines.size()) : kDataHeaderBytes};
+  const RemoteLane::Shape shape{
+      spec_.plan.depth,
+      spec_.plan.limits.maxChunkBytes,
+      roster.settings.checksum,
+      roster.isServer(owner) && !roster.settings.parameters,
+      recorder(owner),
+      roster.settings.parameters ? headerBytesWithClock(roster.machines.size()) : kDataHeaderBytes};
   return RemoteLane::create(spec_.buffers, shape, std::move(connections));
 }
 
@@ -364,7 +368,8 @@ void DataPlane::ask(uint32_t machine) {
 void DataPlane::stepSettlements() {
   while (!settlements_.empty()) {
     Settlement& settled = settlements_.front();
-    if (std::any_of(settled.parts.begin(), settled.parts.end(), [](const auto& part) { return part.call->remaining > 0; }))
+    if (std::any_of(settled.parts.begin(), settled.parts.end(),
+                    [](const auto& part) { return part.call->remaining > 0; }))
       return;
     const std::vector<bool>& own = ownedBy_[settled.machine];
     std::map<uint32_t, uint32_t> whole;  // by parameter: the pushes that all parts contain

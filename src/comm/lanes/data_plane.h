@@ -21,8 +21,8 @@
 #include "src/net/net.h"
 #include "src/net/net_counters.h"
 #include "src/plan/job_plan.h"
-#include "src/service/param_store.h"
 #include "src/service/chunk_service.h"
+#include "src/service/param_store.h"
 
 namespace bps {
 

@@ -32,8 +32,8 @@
 #include "src/comm/lanes/slot_ring.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
-#include "src/service/peer_wait.h"
 #include "src/service/chunk_service.h"
+#include "src/service/peer_wait.h"
 #include "src/trace/recorder.h"
 
 namespace bps {

@@ -20,8 +20,8 @@ struct Declared {
 
 // The lowest rank that is not lost; the item of a lost rank is empty.
 size_t firstOf(const std::vector<Blob>& items) {
-  return static_cast<size_t>(
-      std::find_if(items.begin(), items.end(), [](const Blob& item) { return !item.empty(); }) - items.begin());
+  return static_cast<size_t>(std::find_if(items.begin(), items.end(), [](const Blob& item) { return !item.empty(); }) -
+                             items.begin());
 }
 
 Result<Declared> decode(const Blob& bytes) {

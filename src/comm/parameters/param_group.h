@@ -50,7 +50,7 @@ class ParamGroup {
 
   std::unique_ptr<Communicator> comm_;
   std::map<uint64_t, Parameter> parameters_;
-  uint32_t barriers_ = 0;  // reached
+  uint32_t barriers_ = 0;               // reached
   std::shared_ptr<HostStream> stream_;  // of the requests that this class waits for
 };
 

@@ -266,8 +266,10 @@ void CallScheduler::loseOwner(const ServerEvent& event) {
   broken_.reported[member] = true;
   if (broken_.firstMember == member) broken_.firstError.clear();
   if (session_.counters != nullptr && !rank) session_.counters->servers.note(event);
-  logWarn(Subsystem::kColl, "{} is lost, and the training goes on without it: {}", roster.memberName(member), event.text);
-  if (plane_ != nullptr) plane_->loseOwner(roster.endpointOf(member), [this](net::Comm& comm) { waiter_.remove(comm); });
+  logWarn(Subsystem::kColl, "{} is lost, and the training goes on without it: {}", roster.memberName(member),
+          event.text);
+  if (plane_ != nullptr)
+    plane_->loseOwner(roster.endpointOf(member), [this](net::Comm& comm) { waiter_.remove(comm); });
 }
 
 void CallScheduler::reportWait() {

@@ -110,7 +110,8 @@ class Parameters : public testing::Test {
       parameters.push_back({1000 + i * 7, kTypes[below(5)], 1 + below(below(2) == 0 ? 20 : 40000)});
     }
     const size_t steps = 3 + below(10), straggler = below(job.ranks);
-    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << job.ranks << " ranks, staleness " << job.env.staleness);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ": " << job.ranks << " ranks, staleness "
+                                    << job.env.staleness);
     Replay replay;
     std::vector<std::vector<Bytes>> final(job.ranks);
     const auto outcomes = runRanks(job, [&](Communicator& comm) -> Status {

@@ -1,4 +1,5 @@
-// A ParamService of two machines: machine 0 is local, and the test plays machine 1 on the other ends of its connections.
+// A ParamService of two machines: machine 0 is local, and the test plays machine 1 on the other ends of its
+// connections.
 #include "src/service/param_service.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,8 @@ class ParamServiceTest : public ::testing::Test {
     DataHeader header;
     header.sequence = static_cast<uint16_t>(sent_++);
     header.first = true;
-    header.call = {.number = 0, .count = 2, .type = static_cast<uint8_t>(DataType::kFloat32), .op = static_cast<uint8_t>(op)};
+    header.call = {
+        .number = 0, .count = 2, .type = static_cast<uint8_t>(DataType::kFloat32), .op = static_cast<uint8_t>(op)};
     header.part = ParamPart{.param = 0, .push = push, .offset = 0, .count = count};
     return header;
   }

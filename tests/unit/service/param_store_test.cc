@@ -15,9 +15,13 @@ class ParamStoreTest : public testing::Test {
  protected:
   ParamStoreTest() { EXPECT_TRUE(store_.set(call_, part(), initial_.data()).ok()); }
 
-  static ParamPart part(uint32_t push = 0, uint64_t offset = 2) { return {.param = 5, .push = push, .offset = offset, .count = 2}; }
+  static ParamPart part(uint32_t push = 0, uint64_t offset = 2) {
+    return {.param = 5, .push = push, .offset = offset, .count = 2};
+  }
   ParamStore::Part& place() { return *store_.find(call_, part()).value(); }
-  Status add(size_t machine, uint32_t push, Values change) { return store_.add(place(), part(push), machine, change.data()); }
+  Status add(size_t machine, uint32_t push, Values change) {
+    return store_.add(place(), part(push), machine, change.data());
+  }
   Values values() {
     Values values;
     std::memcpy(values.data(), place().value.data(), sizeof values);

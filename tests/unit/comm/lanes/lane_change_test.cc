@@ -2,8 +2,8 @@
 // data planes of two machines and the service of the server connect over a fake net plugin in memory.
 #include <thread>
 
-#include "src/service/sum_service.h"
 #include "src/comm/lanes/data_plane.h"
+#include "src/service/sum_service.h"
 #include "tests/unit/comm/lanes/fake_buffers.h"
 #include "tests/unit/comm/lanes/two_machines.h"
 
