@@ -97,7 +97,7 @@ FUZZERS    := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(FUZZ_TESTS)))
 FUZZ_SRCS  := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc src/server/status/status_requests.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
-  src/comm/startup/probe_times.cc perf/workload/safetensors.cc $(TRACE_SRCS)
+  src/comm/startup/probe_times.cc perf/workload/model/safetensors.cc $(TRACE_SRCS)
 LIBFUZZED  := $(BUILD)/lib/libfuzzed.a
 # These are the parts of -fsanitize=fuzzer-no-link that work with the precompiled headers of the other objects.
 COVERAGE   := inline-8bit-counters$(comma)pc-table$(comma)indirect-calls$(comma)trace-cmp

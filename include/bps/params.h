@@ -24,8 +24,10 @@
  * parameter ahead of the slowest rank ends when the slowest has caught up. With 0 all ranks train in step, and get the
  * same values. With a limit, all ranks must push to the parameters in the same order. Unset: no limit, as in BytePS.
  *
- * Ranks. Every rank counts as a machine of its own here, also if several run on one machine. Buffers are in host
- * memory.
+ * Ranks. Every rank counts as a machine of its own here, also if several run on one machine.
+ *
+ * Memory. Buffers are in host memory or in memory of the rank's CUDA device, with the streams that bpsAllReduce takes
+ * for them. The parameters themselves are in host memory of their owners.
  */
 #ifndef BPS_PARAMS_H_
 #define BPS_PARAMS_H_
@@ -39,14 +41,15 @@ extern "C" {
 
 /* Makes a parameter of `count` elements with rank 0's `data` as its value, and writes this value to `data` on all
  * ranks. `key` is any number that no other parameter of comm has. All ranks make the same parameters in the same order.
- * The function blocks until all ranks have called it; the first call on comm also connects the ranks and the servers
- * for the parameters. comm must have no calls in flight at this first call.
+ * `data` is ready when the function is called. The function blocks until all ranks have called it; the first call on
+ * comm also connects the ranks and the servers for the parameters. comm must have no calls in flight at this first
+ * call.
  *
  * Fails with bpsInvalidUsage on all ranks if they disagree about key, count or type; the error names two of them. Fails
  * with bpsInvalidArgument if data is NULL although count is not 0, or if the type is invalid. */
 BPS_API bpsResult_t bpsParamInit(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_t datatype);
 
-/* Each of these functions queues a request on a host stream, as bpsAllReduce does, and returns without waiting. The
+/* Each of these functions queues a request on a stream, as bpsAllReduce does, and returns without waiting. The
  * program must not touch the buffers until the stream has passed the request. count and datatype are those of
  * bpsParamInit. Requests to several parameters may be in flight.
  *

@@ -2,7 +2,6 @@
 // own speed. A step of a rank is a push-pull of every parameter. The time of a step is compared with an all-reduce of
 // the same data, which moves as many bytes.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -10,31 +9,17 @@
 #include <thread>
 
 #include "perf/app/generator.h"
-#include "perf/workload/gradients.h"
-#include "perf/workload/models.h"
+#include "perf/workload/model/gradients.h"
+#include "perf/workload/model/models.h"
 #include "perf/workload/passes.h"
 #include "perf/workload/runs.h"
+#include "perf/workload/staleness.h"
 #include "src/base/format.h"
 
 namespace bps::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Staleness 0, 1, 2, 3, 4, 5 to 8, 9 to 16, ...
-constexpr size_t kBuckets = 16;
-
-size_t bucketOf(uint64_t staleness) {
-  size_t bucket = std::min<uint64_t>(staleness, 4);
-  for (uint64_t most = 4; staleness > most && bucket + 1 < kBuckets; most *= 2) ++bucket;
-  return bucket;
-}
-
-std::string bucketName(size_t bucket) {
-  if (bucket <= 4) return fmt::format("{}", bucket);
-  const uint64_t most = uint64_t{4} << (bucket - 4);
-  return bucket + 1 < kBuckets ? fmt::format("{}-{}", most / 2 + 1, most) : fmt::format("{} or more", most / 2 + 1);
-}
-
 struct Tensor {
   uint64_t key = 0;
   size_t count = 0, begin = 0;  // begin in bytes
@@ -64,8 +49,7 @@ Tensors makeTensors(const std::vector<size_t>& counts, uint64_t& nextKey, const 
 struct RankTimes {
   double seconds = 0;  // of a step, with the pause
   double steps = 0;    // per second
-  uint64_t staleness = 0, most = 0;
-  std::array<uint64_t, kBuckets> histogram{};
+  StalenessHistogram staleness;
 };
 
 Result<RankTimes> train(Tensors& tensors, const WorkloadOptions& options, Runner& runner) {
@@ -86,9 +70,7 @@ Result<RankTimes> train(Tensors& tensors, const WorkloadOptions& options, Runner
     uint64_t others = 0;
     for (size_t r = 0; r < ranks; ++r) others += r == rank ? 0 : now[r] - before[r];
     std::swap(before, now);
-    times.staleness += others;
-    times.most = std::max(times.most, others);
-    ++times.histogram[bucketOf(others)];
+    times.staleness.add(others);
     if (pause > 0) std::this_thread::sleep_for(std::chrono::duration<double>(pause));
   }
   const std::chrono::duration<double> took = Clock::now() - begin;
@@ -103,13 +85,6 @@ Result<double> timeAllReduce(Tensors& tensors, const WorkloadOptions& options, R
   for (const Tensor& tensor : tensors.all)
     calls.push_back({&tensors.change[tensor.begin], &tensors.latest[tensor.begin], tensor.count, options.type});
   return BPS_TRY(measure(calls, options, runner)).seconds;
-}
-
-Result<uint64_t> sumOverRanks(uint64_t value, Runner& runner) {
-  uint64_t sum = 0;
-  BPS_TRY(runner.allReduce(&value, &sum, 1, bpsUint64, bpsSum));
-  BPS_TRY(runner.synchronize());
-  return sum;
 }
 
 // Every element must be the sum of all changes. Returns the number of wrong elements.
@@ -143,20 +118,12 @@ Result<int> runRow(const std::vector<size_t>& counts, uint64_t& nextKey, const W
   const double most = BPS_TRY(runner.maxOverRanks(times.steps)), least = -BPS_TRY(runner.maxOverRanks(-times.steps));
   const double fastest = -BPS_TRY(runner.maxOverRanks(-times.seconds));
   const double all = static_cast<double>(BPS_TRY(sumOverRanks(std::llround(times.steps * 1e6), runner))) / 1e6;
-  const double steps = static_cast<double>(runner.ranks()) * options.iterations;
-  const double staleness = static_cast<double>(BPS_TRY(sumOverRanks(times.staleness, runner))) / steps;
-  const double stalest = BPS_TRY(runner.maxOverRanks(static_cast<double>(times.most)));
+  const StalenessHistogram staleness = BPS_TRY(times.staleness.ofAllRanks(runner));
   print(runner,
-        fmt::format("  {:>12} {:>6} {:>13.3f} {:>9.3f} {:>6.1f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>6.0f}\n",
+        fmt::format("  {:>12} {:>6} {:>13.3f} {:>9.3f} {:>6.1f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>6}\n",
                     tensors.bytes, tensors.all.size(), allReduce * 1e3, fastest * 1e3, 100 * allReduce / fastest, all,
-                    least, most, staleness, stalest));
-  std::string histogram;
-  for (size_t bucket = 0; bucket < kBuckets; ++bucket) {
-    const uint64_t pushes = BPS_TRY(sumOverRanks(times.histogram[bucket], runner));
-    if (pushes > 0)
-      histogram += fmt::format("  {}: {:.1f} %", bucketName(bucket), 100 * static_cast<double>(pushes) / steps);
-  }
-  print(runner, "#   staleness of a push, changes of other ranks:" + histogram + "\n");
+                    least, most, staleness.mean(), staleness.most()));
+  print(runner, "#   staleness of a push, changes of other ranks:" + staleness.text() + "\n");
   if (!options.check || bytesOf(options.type) < 4) return 0;  // the sums of narrow types are rounded
   const uint64_t wrong = BPS_TRY(countWrong(tensors, options, runner));
   if (wrong > 0) print(runner, fmt::format("# WRONG: {} values are not the sum of all changes\n", wrong));

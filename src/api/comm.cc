@@ -6,8 +6,8 @@
 #include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
 #include "src/api/comm_internal.h"
-#include "src/api/gpu_groups.h"
-#include "src/api/group.h"
+#include "src/api/group/gpu_groups.h"
+#include "src/api/group/group.h"
 
 namespace bps {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/api/api_guard.h"
 #include "src/api/call_arguments.h"
 #include "src/api/comm_handle.h"
-#include "src/api/group.h"
+#include "src/api/group/group.h"
 
 namespace bps {
 namespace {
@@ -16,7 +16,6 @@ Status init(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_
   BPS_TRY(checkBuffers(data, data, count, type));
   const HandleReference caller = BPS_TRY(readyCommunicator(comm));
   if (caller->finalized()) return {Code::kInvalidUsage, "comm has been finalized"};
-  if (caller->device()) return {Code::kInvalidUsage, "parameters need host memory on all ranks (BPS_DEVICE=host)"};
   std::unique_ptr<ParamGroup>& group = caller.handle().parameters;
   if (group == nullptr) group = BPS_TRY(ParamGroup::create(*caller));
   return group->init(key, data, count, type);
@@ -41,8 +40,9 @@ Status issue(bpsComm_t comm, const Request& request, cudaStream_t stream) {
   call.stream = HostStream::find(stream);
   call.handle = stream;
   BPS_TRY(checkBuffers(call.send, call.recv, call.count, call.type));
-  if (call.stream == nullptr) return badArgument("stream {} is not a host stream", static_cast<const void*>(stream));
   const HandleReference caller = BPS_TRY(readyCommunicator(comm));
+  if (call.stream == nullptr && !caller->device())
+    return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
   if (caller.handle().parameters == nullptr) return badArgument("key is {}, and comm has no parameters", request.key);
   return caller.handle().parameters->request(request.key, call);
 }

@@ -51,12 +51,6 @@ JoinArgs joinArgs(const Env& env, const Membership& membership) {
   return join;
 }
 
-std::vector<ChunkRef> chunksOf(const Cut& parameter, DataType type) {
-  std::vector<ChunkRef> chunks = makeChunks(parameter, elementBytes(type));
-  std::erase_if(chunks, [](const ChunkRef& chunk) { return chunk.bytes == 0; });
-  return chunks;
-}
-
 FusedCalls fusedCallsOf(std::span<const AllReduceCall> calls) {
   FusedCalls fused;
   uint64_t before = *calls.front().number;
@@ -103,7 +97,7 @@ Status Communicator::start() {
   state_.metrics = RankMetrics::enter(env_, roster(), rank(), [this] { return failure_.get(); });
   if (membership_.parameters) {
     state_.store = std::make_shared<ParamStore>(roster().machines.size(), env_.reduceThreads);
-    state_.copies = std::make_shared<ParamCopies>();
+    state_.parameters = std::make_unique<ParamTable>();
   }
   Status started = connect(deadline);
   if (started.ok() && !membership_.parameters) started = tune(deadline);
@@ -119,10 +113,11 @@ Status Communicator::start() {
 }
 
 Status Communicator::connect(Deadline deadline) {
-  progressThread_ = BPS_TRY(
-      bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
-                    state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store, state_.copies},
-                   deadline));
+  progressThread_ =
+      BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
+                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store,
+                            state_.parameters != nullptr ? state_.parameters->copies() : nullptr},
+                           deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
 }
@@ -183,10 +178,7 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   if (cuda_ != nullptr && BPS_TRY(cuda_->prepare(call, *collective))) {
     collective->onHostStream = false;
     BPS_TRY(cut(*collective));
-    Status issued = guarded([&] { return submitOnDevice(call, std::move(collective)); });
-    if (issued.ok()) return issued;
-    if (!failure_.failed()) fail(issued);
-    return recordLostCall(std::move(issued));
+    return issueOnDevice(call, std::move(collective));
   }
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
@@ -201,32 +193,37 @@ void Communicator::addParameter(size_t count, DataType type) {
   limits.chunkCostBytes = tuning_.limits.chunkCostBytes;
   limits.latencyBytes = tuning_.limits.latencyBytes;
   limits.singleOwnerBytes = std::min(limits.maxChunkBytes, tuning_.limits.singleOwnerBytes);
-  state_.parameters.push_back(progressThread_->session().cutter->cutParameter(count, type, limits));
-  state_.copies->add(chunksOf(state_.parameters.back(), type), type);
+  state_.parameters->add(progressThread_->session().cutter->cutParameter(count, type, limits), type);
 }
 
 Status Communicator::requestParameter(const AllReduceCall& call, ParamCall param) {
   BPS_TRY(checkOpen());
-  if (call.stream == nullptr)
-    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
   auto collective = makeCollective(call);
   collective->send = static_cast<const uint8_t*>(call.send);
   collective->recv = static_cast<uint8_t*>(call.recv);
-  if (call.op == CallOp::kParamBarrier) {
-    const std::vector<bool>& owners = progressThread_->session().plan.owners;
-    for (uint32_t owner = 0; owner < owners.size(); ++owner)
-      if (owners[owner]) collective->chunks.push_back({owner});
-  } else {
-    const Cut& cut = state_.parameters[param.param];
-    collective->chunks = chunksOf(cut, call.type);
-    collective->window = cut.window;
+  state_.parameters->prepare(*collective, std::move(param), progressThread_->session().plan.owners);
+  if (cuda_ != nullptr && BPS_TRY(cuda_->prepare(call, *collective))) {
+    collective->onHostStream = false;
+    return issueOnDevice(call, std::move(collective));
   }
-  param.copies = state_.copies;
-  collective->param = std::move(param);
-  collective->rounds = collective->chunks.back().round + 1;
-  collective->remaining = collective->chunks.size();
+  if (call.stream == nullptr)
+    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
   collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
   return submit(std::move(collective), call.number);
+}
+
+Status Communicator::waitForDevice() const {
+  if (cuda_ == nullptr) return {};
+  const ProgressEngine& engine = *progressThread_->engine();
+  pollUntil([&] { return cuda_->idle() || engine.hasEnded(); }, Deadline::never());
+  return engine.hasEnded() ? failureOrAborted() : Status();
+}
+
+Status Communicator::issueOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective) {
+  Status issued = guarded([&] { return submitOnDevice(call, std::move(collective)); });
+  if (issued.ok()) return issued;
+  if (!failure_.failed()) fail(issued);
+  return recordLostCall(std::move(issued));
 }
 
 // The progress thread gets the call first: the queues of the driver may have room for the whole call only after it has

@@ -16,6 +16,7 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/comm/call/all_reduce_call.h"
+#include "src/comm/call/param_table.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/metrics/rank_metrics.h"
 #include "src/comm/priority/comm_priority.h"
@@ -59,6 +60,8 @@ class Communicator {
   // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. kParamBarrier goes to all
   // owners.
   Status requestParameter(const AllReduceCall& call, ParamCall param);
+  // Blocks until all calls on CUDA streams have ended.
+  Status waitForDevice() const;
   // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.
   bool fusesCalls() const { return state_.onlyHostMemory; }
   // Reserves the numbers of the next calls, and returns the first of these numbers.
@@ -129,6 +132,7 @@ class Communicator {
   Status checkOpen();
   // Cuts the call into chunks. May wait for a change of servers (call_cutter.h).
   Status cut(Collective& collective);
+  Status issueOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective);
   Status submitOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective);
   // Without a number, the call gets the next number.
   Status submit(std::unique_ptr<Collective> collective, std::optional<uint64_t> number);
@@ -141,8 +145,7 @@ class Communicator {
     std::atomic<bool> finalized{false};
     bool onlyHostMemory = false;        // no rank has a CUDA device
     std::shared_ptr<ParamStore> store;  // if the communicator keeps parameters
-    std::shared_ptr<ParamCopies> copies;
-    std::vector<Cut> parameters;  // how each of them is cut
+    std::unique_ptr<ParamTable> parameters;
     ServerEvents serverEvents;
     std::unique_ptr<RankMetrics> metrics;  // null if BPS_METRICS is unset
     CommCounters* counters = nullptr;      // of `metrics`; null until the program may make calls

@@ -71,7 +71,7 @@ void HubClient::suspect(size_t member, std::string text) {
   const bool gone = member < left_.size() && left_[member];
   if (eventsDone_ || gone) return;
   Status failure(Code::kRemote, text);
-  if (hubLost_ && member != kNoMember) return loseWithoutHub(member, text);
+  if (state_ == State::kHubLost && member != kNoMember) return loseWithoutHub(member, text);
   if (state_ == State::kHubLeft && member != kNoMember) return;
   if (state_ != State::kRunning) return fail(failure);
   hub_->send(Suspect{static_cast<uint32_t>(member), std::move(text)});
@@ -127,6 +127,7 @@ Status HubClient::advance(const PollSet& set) {
     case State::kLeaving:
       return receive(set);
     case State::kHubLeft:
+    case State::kHubLost:
     case State::kOver:
       return {};
   }
@@ -184,15 +185,14 @@ Status HubClient::receive(const PollSet& set) {
   return {};
 }
 
-// Asynchronous training goes on if the process of rank 0 is lost, but not if the hub has reported a failure.
+// True if the process of rank 0 is lost in asynchronous training.
 bool HubClient::losesHub() const {
   return state_ == State::kRunning && roster_.settings.parameters && (hub_->broken() || hub_->silent()) &&
          ops_[static_cast<size_t>(ControlOp::kBarrier)].number > 0;
 }
 
 void HubClient::loseHub(const Status& why) {
-  state_ = State::kHubLeft;
-  hubLost_ = true;
+  state_ = State::kHubLost;
   hub_.reset();
   loseWithoutHub(0, why.message());
   refusePendingOps();

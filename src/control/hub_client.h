@@ -2,6 +2,8 @@
 // hub.
 //
 //   asking the rendezvous server → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
+//                                                                               ↘ (hub is lost) ↗
+// Only asynchronous training goes on after the hub is lost.
 //
 // If this rank detects a failure, the HubClient sends the failure to the hub and waits. The HubClient then delivers the
 // failure that the hub sends to all ranks. If the hub does not send a failure in time, the HubClient delivers this
@@ -59,7 +61,7 @@ class HubClient final : public ControlNode {
   bool isFlushed() const override;
 
  private:
-  enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
+  enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kHubLost, kLeaving, kOver };
   struct PendingOp {  // an operation that waits for its result
     Blob mine;        // this rank's own item
     Deadline deadline;
@@ -114,7 +116,6 @@ class HubClient final : public ControlNode {
   std::array<Ops, kControlOps> ops_;   // by kind
   std::vector<HeldFailure> heldFailures_;
   bool eventsDone_ = false;  // this rank has failed or left; only leaveDone() may still be called
-  bool hubLost_ = false;     // asynchronous training goes on without the hub
 };
 
 }  // namespace bps

@@ -44,6 +44,8 @@ Status planBcube(const Roster& roster, JobPlan& plan) {
   Bcube shape = BPS_TRY(Bcube::create(roster.settings.fabricN, roster.settings.fabricK));
   if (!roster.servers.empty())
     return {Code::kInvalidUsage, "BPS_FABRIC: summation servers are not possible on a BCube; unset BPS_SERVERS"};
+  if (roster.settings.parameters)
+    return {Code::kInvalidUsage, "BPS_FABRIC: asynchronous training is not possible on a BCube; unset BPS_FABRIC"};
   if (roster.machines.size() == 1) return {};
   if (roster.machines.size() != shape.machines())
     return failure(Code::kInvalidUsage, "BPS_FABRIC: {} has {} machines, the job has {}", shape.text(),

@@ -9,7 +9,7 @@
 #include "src/base/log.h"
 #include "src/control/host_id.h"
 #include "src/plan/send_order.h"
-#include "src/service/param_service.h"
+#include "src/service/parameters/param_service.h"
 #include "src/service/sum_service.h"
 
 namespace bps {
@@ -110,7 +110,7 @@ Status ServedJob::build(Rail& rail) {
     params.depth = plan_.depth;
     params.maxChunkBytes = plan_.limits.maxChunkBytes;
     params.staleness = spec_.roster.settings.staleness;
-    params.store = std::make_shared<ParamStore>(machines, env_.reduceThreads, reserve_);
+    params.store = std::make_shared<ParamStore>(machines, env_.reduceThreads, spec_.reserve);
     rail.service = BPS_TRY(ParamService::create(std::move(params), std::move(lanes)));
     return {};
   }

@@ -19,7 +19,7 @@
 #include "src/server/job.h"
 #include "src/server/metrics/counters.h"
 #include "src/service/chunk_service.h"
-#include "src/service/param_store.h"
+#include "src/service/parameters/param_store.h"
 #include "src/trace/recorder.h"
 
 namespace bps {
@@ -35,8 +35,6 @@ class ServedJob {
   ~ServedJob();  // writes the trace
   static Result<std::unique_ptr<ServedJob>> create(const Env& env, const JobSpec& spec, const JobPlan& plan);
 
-  // Sets where the job asks for memory of parameters. Call it before the first step.
-  void setReserve(ParamStore::Reserve reserve) { reserve_ = std::move(reserve); }
   // Returns this server's handles for all endpoints, one rail after another. The handles are valid
   // as soon as step() has returned kListening.
   std::vector<Blob> handles() const;
@@ -100,7 +98,6 @@ class ServedJob {
   std::vector<Rail> rails_;  // after setPeerHandles(), only the rails in use
   size_t nextRail_ = 0;      // the rail that connects next
   bool finishing_ = false;
-  ParamStore::Reserve reserve_;
   std::unique_ptr<trace::Recorder> recorder_;  // null if nothing is recorded
   std::vector<LostRank> lost_;
   Waits waits_;

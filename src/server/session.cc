@@ -69,8 +69,9 @@ void Session::watch(PollSet& set) const {
 }
 
 void Session::step(const PollSet& set) {
-  Status status = hub_ ? receive(set) : Status();
-  if (!status.ok() && losesHub()) {
+  Received received = hub_ ? receive(set) : Received();
+  Status status = std::move(received.status);
+  if (!status.ok() && !received.reported && losesHub()) {
     logInfo(Subsystem::kServer, "job {:016x} goes on without its hub: {}", job_, status.message());
     hub_.reset();
     state_ = State::kHubLeft;
@@ -81,16 +82,22 @@ void Session::step(const PollSet& set) {
   if (end_.passed()) finishWithWarning("its workers did not close their connections in time after the hub's goodbye");
 }
 
-Status Session::receive(const PollSet& set) {
-  BPS_TRY(hub_->step(set));
-  while (hub_) {
-    const std::optional<Frame> frame = BPS_TRY(hub_->next());
-    if (!frame) return {};
-    Status handled = handle(*frame);
-    hubReported_ = !handled.ok();
-    BPS_TRY(std::move(handled));
+Session::Received Session::receive(const PollSet& set) {
+  Status status = hub_->step(set);
+  while (status.ok() && hub_) {
+    Result<std::optional<Frame>> frame = hub_->next();
+    if (!frame.ok()) return {std::move(frame).status()};
+    const std::optional<Frame> got = std::move(frame).value();
+    if (!got) break;
+    Status handled = handle(*got);
+    if (!handled.ok()) return {std::move(handled), true};
   }
-  return {};
+  return {std::move(status)};
+}
+
+// In asynchronous training the workers go on without the hub. The job then ends with their connections.
+bool Session::losesHub() const {
+  return state_ == State::kServing && spec_.roster.settings.parameters && (hub_->broken() || hub_->silent());
 }
 
 Status Session::handle(const Frame& frame) {

@@ -54,11 +54,6 @@ class Session {
   bool over() const { return state_ == State::kOver; }
   // True if a job of this session holds resources.
   bool opened() const { return jobState_ != JobState::kNone; }
-  // True if the workers go on without the hub (asynchronous training). The job then ends with their connections.
-  bool losesHub() const {
-    return state_ == State::kServing && spec_.roster.settings.parameters && !hubReported_ &&
-           (hub_->broken() || hub_->silent());
-  }
   bool hasHub() const { return hub_ != nullptr; }
   // True if the roster is final, so that the ranks rely on this server.
   bool begun() const { return begun_.has_value(); }
@@ -106,7 +101,12 @@ class Session {
   struct Rule;
   static const Rule kRules[];
 
-  Status receive(const PollSet& set);
+  struct Received {
+    Status status;
+    bool reported = false;  // the hub has reported a failure, or broken the protocol
+  };
+  Received receive(const PollSet& set);
+  bool losesHub() const;
   Status handle(const Frame& frame);
   Status check(const Frame& frame);
   Status status(const Frame& frame);
@@ -140,7 +140,6 @@ class Session {
   std::vector<Blob> handles_;  // in state kOpen
   std::optional<Deadline::Clock::time_point> begun_;
   bool askedToLeave_ = false;
-  bool hubReported_ = false;  // the hub has reported a failure, or broken the protocol
   Deadline end_ = Deadline::never();
 };
 

@@ -148,15 +148,17 @@ std::vector<CallInfo> applicationCalls(const CallInfo& call) {
 
 }  // namespace
 
+const char* typeName(uint8_t type) { return type < kTypes ? kTypeNames[type] : "?"; }
+
 std::string describe(const CallInfo& call) {
   if (isParamOp(static_cast<CallOp>(call.op)))
     return fmt::format("{} #{} of a parameter of {} {}", call.op < kOps ? kOpNames[call.op] : "?", call.number,
-                       call.count, call.type < kTypes ? kTypeNames[call.type] : "?");
+                       call.count, typeName(call.type));
   const std::vector<CallInfo> calls = applicationCalls(call);
   const std::string number = calls.size() == 1 ? fmt::format("all-reduce #{}", call.number)
                                                : fmt::format("{} fused all-reduces, #{} to #{},", calls.size(),
                                                              calls.front().number, calls.back().number);
-  return fmt::format("{} of {} {}, {}{}", number, call.count, call.type < kTypes ? kTypeNames[call.type] : "?",
+  return fmt::format("{} of {} {}, {}{}", number, call.count, typeName(call.type),
                      call.op < kOps ? kOpNames[call.op] : "?",
                      call.byGpuGroups ? ", on device memory by NCCL inside machines" : "");
 }

@@ -117,6 +117,8 @@ struct ParamClock {
 // the same number of calls, but different calls, their histories differ, except with probability 2^-32.
 uint32_t historyAfter(const CallInfo& call);
 
+// The name of a type in error texts: float32, bfloat16, ...
+const char* typeName(uint8_t type);
 // Describes a call for error texts, for example "all-reduce #7 of 1000 float32, sum".
 std::string describe(const CallInfo& call);
 

@@ -4,6 +4,12 @@ import torch
 import torch.distributed as dist
 
 
+def _in_host_memory(parameter):
+    """Returns the parameter itself, or a copy that bps can send."""
+    if parameter.device.type == "cpu" and parameter.is_contiguous():
+        return parameter
+    return parameter.to("cpu", copy=True, memory_format=torch.contiguous_format)
+
 class AsyncOptimizer:
     """Wraps an optimizer so that each rank trains at its own speed.
 
@@ -22,8 +28,8 @@ class AsyncOptimizer:
     optimizer (momenta and so on) stays on its rank. The changes of n ranks add up, as with gradients that are summed, so
     divide the learning rate by n, or pass scale=1/n, to train as with averaged gradients.
 
-    Parameters are in host memory and contiguous. Do not wrap the model in DistributedDataParallel. Exceptions have bps's
-    message (torch.distributed.DistBackendError).
+    Parameters on a device, and those that are not contiguous, are copied to and from host memory in each step. Do not
+    wrap the model in DistributedDataParallel. Exceptions have bps's message (torch.distributed.DistBackendError).
     """
 
     def __init__(self, optimizer, group=None, scale=1.0):
@@ -34,28 +40,37 @@ class AsyncOptimizer:
         self._parameters = [
             parameter.detach() for members in optimizer.param_groups for parameter in members["params"]
         ]
-        self._shared = _extension().Parameters(_backend_of(group or dist.group.WORLD), self._parameters)
-        self._before = [parameter.clone() for parameter in self._parameters]
+        self._latest = [_in_host_memory(parameter) for parameter in self._parameters]
+        self._shared = _extension().Parameters(_backend_of(group or dist.group.WORLD), self._latest)
+        self._changes = [torch.empty_like(latest) for latest in self._latest]
+        self._before = [torch.empty_like(parameter) for parameter in self._parameters]
+        self._take_latest()
+
+    def _take_latest(self):
+        """Copies the latest values to the parameters, and remembers them until the next step."""
+        with torch.no_grad():
+            for parameter, latest, before in zip(self._parameters, self._latest, self._before):
+                if latest is not parameter:
+                    parameter.copy_(latest)
+                before.copy_(parameter)
 
     def step(self, closure=None):
         """Makes a step of the wrapped optimizer, pushes the change, and pulls the latest values."""
         result = self.optimizer.step(closure)
         with torch.no_grad():
-            changes = self._before
-            for before, now in zip(self._before, self._parameters):
+            for now, before, change in zip(self._parameters, self._before, self._changes):
                 torch.sub(now, before, out=before)
                 if self.scale != 1:
                     before.mul_(self.scale)
-            self._shared.push_pull(changes)
-            for before, now in zip(self._before, self._parameters):
-                before.copy_(now)
+                change.copy_(before)
+        self._shared.push_pull(self._changes)
+        self._take_latest()
         return result
 
     def pull(self):
         """Pulls the latest values, for example before an evaluation."""
         self._shared.pull()
-        for before, now in zip(self._before, self._parameters):
-            before.copy_(now)
+        self._take_latest()
 
     def pushes(self):
         """Returns how many steps of each rank the parameters contain."""
@@ -64,6 +79,7 @@ class AsyncOptimizer:
     def finish(self):
         """Waits until all ranks have called finish(). All ranks then have the same parameters."""
         self._shared.finish()
+        self._take_latest()
 
     def zero_grad(self, set_to_none=True):
         self.optimizer.zero_grad(set_to_none)

@@ -4,9 +4,9 @@
 #include <torch/extension.h>
 #include <torch/version.h>
 
-#include "parameters.h"
 #include "process_group.h"
-#include "reducer.h"
+#include "training/parameters.h"
+#include "training/reducer.h"
 
 namespace bps_torch {
 namespace {

@@ -50,7 +50,7 @@ class UserBuffers final : public ChunkBuffers {
   bool ready(const Collective&, size_t) const override { return true; }
   ChunkView view(const Collective& call, size_t index) const override {
     const ChunkRef& chunk = call.chunks[index];
-    const bool inPlace = call.inPlace() && call.call.op != static_cast<uint8_t>(CallOp::kParamPull);
+    const bool inPlace = call.inPlace() && carriesContribution(static_cast<CallOp>(call.call.op));
     return {call.send + chunk.offset, call.recv + chunk.offset, chunk.bytes, call.call, inPlace};
   }
   void finished(Collective& call, size_t) override { --call.remaining; }

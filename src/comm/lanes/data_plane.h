@@ -3,7 +3,6 @@
 // main rail it also has the exchange path, unless BPS_DIRECT_BYTES is 0.
 // After connect(), only the holder of the progress lock (progress_engine.h) uses the DataPlane.
 #pragma once
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,13 +15,14 @@
 #include "src/comm/lanes/bcube/bcube_path.h"
 #include "src/comm/lanes/exchange_path.h"
 #include "src/comm/lanes/lane.h"
+#include "src/comm/lanes/parameters/owner_takeover.h"
 #include "src/comm/lanes/recovery.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/net/net_counters.h"
 #include "src/plan/job_plan.h"
 #include "src/service/chunk_service.h"
-#include "src/service/param_store.h"
+#include "src/service/parameters/param_store.h"
 
 namespace bps {
 
@@ -94,9 +94,8 @@ class DataPlane final : public GpuRegionRegistrar {
   // Returns the lane to the owner or, if changeLane() has a new lane to it, the new lane.
   Lane& lane(size_t endpoint) { return *newestLane(endpoint); }
 
-  // Asynchronous training goes on without an owner: the next machine takes over its parts. Every machine restores them
-  // there (ParamStore), and then sends its open requests again. Passes the connections of the lane to `release` before
-  // they close.
+  // Asynchronous training goes on without an endpoint (OwnerTakeover). Passes the connections of the lane to `release`
+  // before they close.
   void loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release);
   // A server joins in four steps. First the caller exchanges the handles of listenFor() with the server, and steps the
   // mesh until it is connected. Then prepareLane() creates the new lane. As soon as canChangeLane(), changeLane() puts
@@ -139,6 +138,7 @@ class DataPlane final : public GpuRegionRegistrar {
   }
   uint64_t oldestRound() const;
   void submit(Collective& call, size_t index);
+  void createTakeover();
 
   DataPlaneSpec spec_;
   size_t self_ = 0, rail_ = 0;
@@ -156,33 +156,9 @@ class DataPlane final : public GpuRegionRegistrar {
     std::unique_ptr<Lane> previous;  // between changeLane() and dropLanes()
   };
   LaneChange change_;
-  struct Takeover {                                // of the parts of lost owners
-    std::vector<bool> lost;                        // per endpoint
-    std::vector<size_t> actingOwner;               // per endpoint; itself at the start
-    std::deque<std::unique_ptr<Collective>> sent;  // restored parts, until they have arrived
-  };
-  Takeover takeover_;
-  // Makes the last push of a lost machine whole in all parts, or takes it back in all.
-  struct Settlement {
-    struct Asked {
-      ParamCopies::Key key;
-      const ParamCopies::Copy* copy;
-      std::unique_ptr<Collective> call;
-    };
-    uint32_t machine = 0;
-    std::vector<Asked> parts;
-  };
-  std::deque<Settlement> settlements_;
-  std::vector<std::vector<bool>> ownedBy_;  // for each machine that is lost: the owners whose parts it had then
-  size_t nextLiving(size_t endpoint) const;
-  std::unique_ptr<Collective> request(CallOp op, const ParamCopies::Key& key, const ParamCopies::Copy& copy) const;
-  void restore(const std::vector<bool>& owners);
-  void settle(size_t lost, bool wasFirst);
-  void ask(uint32_t machine);
-  void stepSettlements();
-  std::vector<size_t> sendOrder_;  // order of the owners, see plan/send_order.h
+  std::unique_ptr<OwnerTakeover> takeover_;  // null if the owners keep no parameters
+  std::vector<size_t> sendOrder_;            // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
-  std::chrono::milliseconds peerTimeout_{};
   Nic nic_;
 };
 

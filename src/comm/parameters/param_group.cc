@@ -13,9 +13,7 @@ struct Declared {
   uint8_t type = 0;
 
   bool operator==(const Declared&) const = default;
-  std::string text() const {
-    return fmt::format("key {} with {} {}", key, count, dataTypeName(static_cast<DataType>(type)));
-  }
+  std::string text() const { return fmt::format("key {} with {} {}", key, count, typeName(type)); }
 };
 
 // The lowest rank that is not lost; the item of a lost rank is empty.
@@ -77,7 +75,8 @@ Status ParamGroup::run(CallOp op, Parameter& parameter, void* data) {
   ParamCall param{parameter.index, 0};
   parameter.latest = param.progress;
   BPS_TRY(comm_->requestParameter(call, std::move(param)));
-  return stream_->synchronize();
+  BPS_TRY(stream_->synchronize());
+  return comm_->waitForDevice();
 }
 
 Status ParamGroup::init(uint64_t key, void* data, size_t count, DataType type) {
@@ -95,7 +94,8 @@ Status ParamGroup::init(uint64_t key, void* data, size_t count, DataType type) {
     if (comm_->rank() == root) BPS_TRY(run(CallOp::kParamSet, parameter, data));
     living = BPS_TRY(comm_->allGather(Blob(1)));
   } while (living[root].empty() && (root = firstOf(living)) < living.size());
-  return comm_->rank() == root ? Status() : run(CallOp::kParamPull, parameter, data);
+  if (comm_->rank() != root) BPS_TRY(run(CallOp::kParamPull, parameter, data));
+  return comm_->allGather(Blob(1)).status();  // no rank pushes before all have the value
 }
 
 Result<const ParamGroup::Parameter*> ParamGroup::find(uint64_t key) const {
@@ -109,7 +109,8 @@ Status ParamGroup::request(uint64_t key, const AllReduceCall& call) {
   Parameter& parameter = parameters_.at(key);
   if (call.count != parameter.count || call.type != parameter.type)
     return bps::failure(Code::kInvalidArgument, "key {} has {} {}, the call has {} {}", key, parameter.count,
-                        dataTypeName(parameter.type), call.count, dataTypeName(call.type));
+                        typeName(static_cast<uint8_t>(parameter.type)), call.count,
+                        typeName(static_cast<uint8_t>(call.type)));
   if (call.count == 0) return {};
   ParamCall param{parameter.index, isPush(call.op) ? parameter.pushes + 1 : 0};
   const std::shared_ptr<ParamCall::Progress> latest = param.progress;

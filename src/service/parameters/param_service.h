@@ -22,7 +22,7 @@
 #include "src/base/memory.h"
 #include "src/service/answer_sender.h"
 #include "src/service/chunk_service.h"
-#include "src/service/param_store.h"
+#include "src/service/parameters/param_store.h"
 
 namespace bps {
 

@@ -1,6 +1,6 @@
 // A ParamService of two machines: machine 0 is local, and the test plays machine 1 on the other ends of its
 // connections.
-#include "src/service/param_service.h"
+#include "src/service/parameters/param_service.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/service/param_service.h"
+#include "src/service/parameters/param_service.h"
 
 #include <algorithm>
 #include <cstring>

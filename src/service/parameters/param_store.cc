@@ -1,4 +1,4 @@
-#include "src/service/param_store.h"
+#include "src/service/parameters/param_store.h"
 
 #include <array>
 #include <cstring>
