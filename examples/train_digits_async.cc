@@ -1,20 +1,26 @@
 // Asynchronous training without a framework: a network with one hidden layer learns handwritten digits. Every rank
 // trains at its own speed, on parameters that the summation servers and the ranks keep (bps/params.h).
 //
-//   c++ -std=c++20 -O2 -Iinclude examples/train_digits_async.cc -o train_digits_async -Lbuild/lib -lbps
-//   -Wl,-rpath,$PWD/build/lib build/bin/bps-run -n 4 -s 2 -- ./train_digits_async examples/data/digits.bin
+//   export LD_RUN_PATH=$PWD/build/lib
+//   c++ -std=c++20 -O2 -Iinclude examples/train_digits_async.cc -o train_digits -Lbuild/lib -lbps
+//   build/bin/bps-run -n 4 -s 2 -- ./train_digits examples/data/digits.bin
 //
 // BPS_STALENESS=0 makes the ranks train in step, BPS_STALENESS=4 keeps them within four steps of each other. Kill a
 // rank with kill -9: the others go on. At the end all ranks have the same weights.
+//
+// After FILE, the program takes the number of steps, the number of steps after which it prints the loss (0: never), the
+// least milliseconds that a rank computes in each step, and a rank that computes ten times as long (-1: none).
 #include <bps/params.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -73,24 +79,33 @@ void learn(const std::vector<float>& w, const uint8_t* image, float rate, std::v
   }
 }
 
-// Returns the part of the images whose digit has the highest probability.
-double accuracy(const std::vector<float>& w, const uint8_t* images, size_t count) {
-  size_t right = 0;
+struct Quality {
+  double accuracy = 0;  // the part of the images whose digit has the highest probability
+  double loss = 0;      // mean cross-entropy
+};
+
+Quality evaluate(const std::vector<float>& w, const uint8_t* images, size_t count) {
+  Quality quality;
   for (size_t i = 0; i < count; ++i) {
     const std::vector<float> digits = forward(w, images + i * kRecord).digits;
-    right += static_cast<size_t>(std::max_element(digits.begin(), digits.end()) - digits.begin()) ==
-             images[i * kRecord + kPixels];
+    const uint8_t digit = images[i * kRecord + kPixels];
+    quality.accuracy += std::max_element(digits.begin(), digits.end()) - digits.begin() == digit;
+    quality.loss -= std::log(digits[digit]);
   }
-  return static_cast<double>(right) / static_cast<double>(count);
+  quality.accuracy /= static_cast<double>(count);
+  quality.loss /= static_cast<double>(count);
+  return quality;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: %s FILE [STEPS]\n", argv[0]);
+  if (argc < 2 || argc > 6) {
+    std::fprintf(stderr, "usage: %s FILE [STEPS [EVERY [MILLISECONDS [SLOW]]]]\n", argv[0]);
     return 2;
   }
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 400, every = argc > 3 ? std::atoi(argv[3]) : 0;
+  const int milliseconds = argc > 4 ? std::atoi(argv[4]) : 0, slow = argc > 5 ? std::atoi(argv[5]) : -1;
   std::ifstream file(argv[1], std::ios::binary);
   const std::vector<uint8_t> images((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const size_t all = images.size() / kRecord, forTraining = all * 4 / 5;
@@ -109,22 +124,33 @@ int main(int argc, char** argv) {
   for (float& weight : weights) weight = initial(random);
   check(bpsParamInit(comm, 1, weights.data(), kCount, bpsFloat32), "bpsParamInit");  // now all have those of rank 0
 
-  const int steps = argc == 3 ? std::atoi(argv[2]) : 400;
   const float rate = 0.3F / static_cast<float>(kBatch * static_cast<size_t>(ranks));  // the changes of all ranks add up
-  for (int step = 0; step < steps; ++step) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  for (int step = 1; step <= steps; ++step) {
+    const auto computed =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds) * (rank == slow ? 10 : 1);
     std::fill(change.begin(), change.end(), 0.0F);
     for (size_t i = 0; i < kBatch; ++i) learn(weights, &images[random() % forTraining * kRecord], rate, change);
+    std::this_thread::sleep_until(computed);
     check(bpsParamPushPull(comm, 1, change.data(), weights.data(), kCount, bpsFloat32, nullptr), "bpsParamPushPull");
     check(bpsHostStreamSynchronize(nullptr), "bpsHostStreamSynchronize");
+    if (every == 0 || step % every != 0) continue;
+    const Quality quality = evaluate(weights, &images[forTraining * kRecord], all - forTraining);
+    std::printf("rank %d, %.3f s, step %d: loss %.4f, accuracy %.4f\n", rank, seconds(), step, quality.loss,
+                quality.accuracy);
+    std::fflush(stdout);
   }
+  const double rateOfSteps = steps / seconds();
 
   check(bpsParamBarrier(comm), "bpsParamBarrier");
   check(bpsParamPull(comm, 1, weights.data(), kCount, bpsFloat32, nullptr), "bpsParamPull");
   check(bpsHostStreamSynchronize(nullptr), "bpsHostStreamSynchronize");
   std::vector<uint64_t> pushes(static_cast<size_t>(ranks));
   check(bpsParamPushes(comm, 1, pushes.data()), "bpsParamPushes");
-  std::printf("rank %d of %d: accuracy %.4f, steps", rank, ranks,
-              accuracy(weights, &images[forTraining * kRecord], all - forTraining));
+  const Quality quality = evaluate(weights, &images[forTraining * kRecord], all - forTraining);
+  std::printf("rank %d of %d: %.1f steps/s, loss %.4f, accuracy %.4f, steps", rank, ranks, rateOfSteps, quality.loss,
+              quality.accuracy);
   for (const uint64_t each : pushes) std::printf(" %llu", static_cast<unsigned long long>(each));
   std::printf("\n");
   bpsCommDestroy(comm);  // fails if a rank was lost
