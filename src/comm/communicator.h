@@ -57,8 +57,8 @@ class Communicator {
   // same order. Call useTuningOf() before the first one.
   void addParameter(size_t count, DataType type);
   void useTuningOf(const Communicator& parent) { tuning_ = parent.tuning_; }
-  // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. kParamBarrier goes to all
-  // owners.
+  // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. isForOwner() requests go
+  // to all owners.
   Status requestParameter(const AllReduceCall& call, ParamCall param);
   // Blocks until all calls on CUDA streams have ended.
   Status waitForDevice() const;

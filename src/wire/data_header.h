@@ -66,7 +66,7 @@ struct CallInfo {
 };
 
 // The built-in values of bpsRedOp_t, one value for all user-defined operations, and the requests to parameters of
-// asynchronous training (service/param_service.h).
+// asynchronous training (service/parameters/param_service.h).
 enum class CallOp : uint8_t {
   kSum = 0,
   kProd = 1,
@@ -78,12 +78,18 @@ enum class CallOp : uint8_t {
   kParamPush = 7,
   kParamPull = 8,
   kParamPushPull = 9,
-  kParamBarrier = 10,  // answered when all machines have sent it; ParamPart::push is the number of the barrier
+  kParamReach = 10,    // the machine has reached barrier number ParamPart::push; which one has each machine reached?
   kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
   kParamAsk = 12,      // how many pushes the part contains, after the loss of a machine
   kParamUndo = 13,     // take back a push of the lost machine
+  kParamSettled = 14,  // the last push of the lost machine is whole everywhere, or taken back
+  kParamLeave = 15,    // answered when all machines have sent it: nobody needs this machine any more
 };
 constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }
+// True if the request is for an owner itself, not for a part that it keeps.
+constexpr bool isForOwner(CallOp op) {
+  return op == CallOp::kParamReach || op == CallOp::kParamSettled || op == CallOp::kParamLeave;
+}
 constexpr bool isPush(CallOp op) { return op == CallOp::kParamPush || op == CallOp::kParamPushPull; }
 // True if the chunk has a payload; of a part that is restored, it may be empty.
 constexpr bool carriesContribution(CallOp op) {
@@ -99,7 +105,7 @@ constexpr bool writesTarget(CallOp op) { return carriesAnswer(op) && op != CallO
 struct ParamPart {
   uint32_t param = 0;    // parameters are numbered in the order in which they were made
   uint32_t push = 0;     // number of the push among those of its machine to the parameter, from 1; 0: not a push
-  uint32_t machine = 0;  // for kParamAsk and kParamUndo: the lost machine
+  uint32_t machine = 0;  // for kParamAsk, kParamUndo and kParamSettled: the lost machine
   uint64_t offset = 0;   // elements from the start of the parameter
   uint32_t count = 0;    // elements
 };

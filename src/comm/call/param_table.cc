@@ -17,7 +17,7 @@ void ParamTable::add(Cut cut, DataType type) {
 }
 
 void ParamTable::prepare(Collective& request, ParamCall param, const std::vector<bool>& owners) const {
-  if (request.call.op == static_cast<uint8_t>(CallOp::kParamBarrier)) {
+  if (isForOwner(static_cast<CallOp>(request.call.op))) {
     for (uint32_t owner = 0; owner < owners.size(); ++owner)
       if (owners[owner]) request.chunks.push_back({owner});
   } else {

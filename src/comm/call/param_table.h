@@ -12,7 +12,7 @@ class ParamTable {
  public:
   // Adds the next parameter.
   void add(Cut cut, DataType type);
-  // Cuts a request to a parameter into chunks. A barrier has a chunk for each owner.
+  // Cuts a request to a parameter into chunks. A request for owners has a chunk for each owner.
   void prepare(Collective& request, ParamCall param, const std::vector<bool>& owners) const;
   const std::shared_ptr<ParamCopies>& copies() const { return copies_; }
 

@@ -104,8 +104,7 @@ void DataPlane::submit(Collective& call) {
 void DataPlane::submit(Collective& call, size_t index) {
   const size_t owner = call.chunks[index].owner;
   if (!call.param) return lanes_[owner]->submit(call, index);
-  // A barrier, unlike any other request, is for the owner itself.
-  if (call.call.op == static_cast<uint8_t>(CallOp::kParamBarrier) && takeover_->lost(owner))
+  if (isForOwner(static_cast<CallOp>(call.call.op)) && takeover_->lost(owner))
     return spec_.buffers.finished(call, index);
   lanes_[takeover_->actingOwner(owner)]->submit(call, index);
 }

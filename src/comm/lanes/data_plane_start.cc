@@ -183,10 +183,10 @@ void DataPlane::createTakeover() {
   const auto submitPart = [this](Collective& call) {
     call.window = spec_.plan.depth;
     call.firstRound = rounds_;
-    submit(call, 0);
+    for (size_t i = 0; i < call.chunks.size(); ++i) submit(call, i);
   };
   takeover_ = std::make_unique<OwnerTakeover>(
-      OwnerTakeoverSpec{self_, roster.machines.size(), roster.endpoints(), spec_.copies, submitPart});
+      OwnerTakeoverSpec{self_, roster.machines.size(), spec_.plan.owners, spec_.copies, submitPart});
 }
 
 }  // namespace bps

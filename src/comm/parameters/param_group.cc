@@ -1,12 +1,18 @@
 #include "src/comm/parameters/param_group.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "src/base/format.h"
 #include "src/base/io/wire_io.h"
+#include "src/base/log.h"
+#include "src/base/wait_backoff.h"
 
 namespace bps {
 namespace {
+
+constexpr std::chrono::milliseconds kMaxPause(20);  // between two questions whether all ranks have reached a barrier
 
 struct Declared {
   uint64_t key = 0, count = 0;
@@ -127,18 +133,35 @@ Result<std::vector<uint32_t>> ParamGroup::pushes(uint64_t key) const {
   return pushes;
 }
 
-Status ParamGroup::barrier() {
+Result<std::vector<uint32_t>> ParamGroup::askOwners(CallOp op, uint32_t number) {
   AllReduceCall call;
-  call.op = CallOp::kParamBarrier;
+  call.op = op;
   call.stream = stream_;
   ParamCall param;
-  param.push = ++barriers_;
+  param.push = number;
+  const std::shared_ptr<ParamCall::Progress> answers = param.progress;
   BPS_TRY(comm_->requestParameter(call, std::move(param)));
-  return stream_->synchronize();
+  BPS_TRY(stream_->synchronize());
+  return answers->machines();
+}
+
+Status ParamGroup::barrier() {
+  ++barriers_;
+  WaitBackoff wait;
+  for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, kMaxPause)) {
+    const std::vector<uint32_t> reached = BPS_TRY(askOwners(CallOp::kParamReach, barriers_));
+    const auto late = std::find_if(reached.begin(), reached.end(), [this](uint32_t each) { return each < barriers_; });
+    if (late == reached.end()) return {};
+    if (const auto waited = wait.check(Deadline::Clock::now()))
+      logWarn(Subsystem::kColl, "bpsParamBarrier has waited {} s for {}", waited->count(),
+              comm_->roster().rankName(static_cast<size_t>(late - reached.begin())));
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 Status ParamGroup::finish() {
   BPS_TRY(barrier());
+  BPS_TRY(askOwners(CallOp::kParamLeave, 0));
   return comm_->finalize();
 }
 

@@ -47,6 +47,8 @@ class ParamGroup {
   Result<size_t> agree(uint64_t key, size_t count, DataType type);
   Result<const Parameter*> find(uint64_t key) const;
   Status run(CallOp op, Parameter& parameter, void* data);
+  // Sends a request to all owners. Returns what they tell about each rank: the least of all answers.
+  Result<std::vector<uint32_t>> askOwners(CallOp op, uint32_t number);
 
   std::unique_ptr<Communicator> comm_;
   std::map<uint64_t, Parameter> parameters_;

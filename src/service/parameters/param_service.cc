@@ -104,10 +104,8 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   Request request;
   request.call = call;
   request.part = part;
-  if (op == CallOp::kParamBarrier) {
-    if (part.push != clients_[machine].barriers + 1)
-      return failure(Code::kRemote, "barrier {} came where {} was due", part.push, clients_[machine].barriers + 1);
-    clients_[machine].barriers = part.push;
+  if (isForOwner(op)) {
+    BPS_TRY(serveAsOwner(machine, contribution));
   } else {
     ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
     if (op != CallOp::kParamRestore && !complete(*place)) return false;
@@ -126,6 +124,25 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   }
   clients_[machine].waiting.push_back(std::move(request));
   return true;
+}
+
+Status ParamService::serveAsOwner(size_t machine, const Contribution& contribution) {
+  const ParamPart& part = *contribution.part;
+  const auto op = static_cast<CallOp>(contribution.call.op);
+  Client& client = clients_[machine];
+  if (op == CallOp::kParamLeave) client.leaves = true;
+  if (op == CallOp::kParamReach) {
+    if (part.push < client.barriers || part.push > client.barriers + 1)
+      return failure(Code::kRemote, "barrier {} came after barrier {}", part.push, client.barriers);
+    client.barriers = part.push;
+  }
+  if (op == CallOp::kParamSettled) {
+    if (part.machine >= spec_.machines || part.machine == spec_.local)
+      return failure(Code::kRemote, "{}: machine {} is not lost", describe(contribution.call), part.machine);
+    lose(part.machine);
+    clients_[part.machine].settled = true;
+  }
+  return {};
 }
 
 Result<ParamStore::Part*> ParamService::placeOf(size_t machine, const Contribution& contribution) {
@@ -163,8 +180,12 @@ size_t ParamService::slowest(const ParamStore::Part& place) const {
 }
 
 ParamClock ParamService::clockOf(const Request& request) const {
-  if (request.place == nullptr) return {};
-  ParamClock clock = request.place->clock;
+  ParamClock clock;
+  if (request.place == nullptr) {
+    for (const Client& client : clients_) clock.machines.push_back(client.settled ? UINT32_MAX : client.barriers);
+    return clock;
+  }
+  clock = request.place->clock;
   const size_t machine = slowest(*request.place);
   clock.slowest = machine < spec_.machines ? clock.machines[machine] : ParamClock::kNone;
   return clock;
@@ -172,7 +193,8 @@ ParamClock ParamService::clockOf(const Request& request) const {
 
 bool ParamService::mayAnswer(const Request& request) const {
   const auto op = static_cast<CallOp>(request.call.op);
-  if (op == CallOp::kParamBarrier) return request.part.push <= barriersPassed();
+  if (op == CallOp::kParamLeave)
+    return std::all_of(clients_.begin(), clients_.end(), [](const Client& each) { return each.leaves || each.gone; });
   if (spec_.staleness == JobSettings::kUnbounded || !isPush(op)) return true;
   const size_t machine = slowest(*request.place);
   return machine == spec_.machines ||

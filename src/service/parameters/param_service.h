@@ -10,7 +10,9 @@
 // reached a barrier, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
 // with a limit all machines must push to the parameters in the same order.
 //
-// Barriers are numbered. The answer to kParamBarrier waits until all machines have reached this barrier.
+// Barriers are numbered. The answer to kParamReach tells which barrier each machine has reached. A lost machine does
+// not count any more when it is settled (comm/lanes/parameters/owner_takeover.h). The answer to kParamLeave waits until
+// all machines leave or have left.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -60,7 +62,7 @@ class ParamService final : public ChunkService {
   struct Request {  // served, but not answered
     CallInfo call;
     ParamPart part;
-    const ParamStore::Part* place = nullptr;  // null for kParamBarrier
+    const ParamStore::Part* place = nullptr;  // null if isForOwner()
     void* target = nullptr;                   // of the local machine
     std::function<void(const ParamClock&)> note;
   };
@@ -71,7 +73,9 @@ class ParamService final : public ChunkService {
     std::deque<Request> waiting;
     uint64_t served = 0;
     uint32_t barriers = 0;  // that the machine has reached
-    bool gone = false;      // its connection has ended
+    bool leaves = false;
+    bool gone = false;     // its connection has ended
+    bool settled = false;  // lost, and its last push is whole or taken back
   };
 
   explicit ParamService(ParamSpec spec)
@@ -81,6 +85,7 @@ class ParamService final : public ChunkService {
   Result<bool> stepLocal();
   // Carries out what a request asks for, and returns true; its answer may wait. Returns false if the request must wait.
   Result<bool> serve(size_t machine, const Contribution& contribution);
+  Status serveAsOwner(size_t machine, const Contribution& contribution);
   Result<ParamStore::Part*> placeOf(size_t machine, const Contribution& contribution);
   Result<bool> serveArrived(size_t machine);
   bool mayAnswer(const Request& request) const;

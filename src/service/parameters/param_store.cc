@@ -15,7 +15,7 @@ Result<ParamStore::Part*> ParamStore::make(const CallInfo& call, const ParamPart
   Part made;
   made.type = static_cast<DataType>(call.type);
   made.count = part.count;
-  if (reserve_) BPS_TRY(reserve_(made.bytes()));
+  if (reserve_) BPS_TRY(reserve_(made.bytes() + overhead()));
   made.value = BPS_TRY(PageBuffer::create(made.bytes()));
   made.clock.machines.resize(machines_);
   if (part.count < call.count) made.last.resize(machines_);

@@ -62,6 +62,8 @@ class ParamStore {
   void undo(Part& place, size_t machine, uint32_t push);
 
   size_t bytes() const { return bytes_; }
+  // The memory that a part needs besides its value and changes.
+  size_t overhead() const { return 2 * sizeof(Part) + machines_ * (sizeof(uint32_t) + sizeof(PageBuffer)); }
 
   // Learns all initial values and changes of all stores of the process, each before it is added. For tests.
   class Observer {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace bps {
 namespace {
@@ -22,9 +23,9 @@ std::unique_ptr<Collective> request(CallOp op, const ParamCopies::Key& key, cons
 
 OwnerTakeover::OwnerTakeover(OwnerTakeoverSpec spec)
     : spec_(std::move(spec)),
-      lost_(spec_.endpoints),
-      actingOwner_(spec_.endpoints),
-      ownedBy_(spec_.endpoints, std::vector<bool>(spec_.endpoints)) {
+      lost_(spec_.owners.size()),
+      actingOwner_(spec_.owners.size()),
+      ownedBy_(spec_.owners.size(), std::vector<bool>(spec_.owners.size())) {
   std::iota(actingOwner_.begin(), actingOwner_.end(), size_t{0});
 }
 
@@ -38,7 +39,7 @@ size_t OwnerTakeover::nextLiving(size_t endpoint) const {
 void OwnerTakeover::lose(size_t endpoint) {
   wasFirst_ = isFirst();
   lost_[endpoint] = true;
-  for (size_t owner = 0; owner < spec_.endpoints; ++owner) {
+  for (size_t owner = 0; owner < spec_.owners.size(); ++owner) {
     if (actingOwner_[owner] != endpoint) continue;
     ownedBy_[endpoint][owner] = true;
     actingOwner_[owner] = nextLiving(owner);
@@ -76,34 +77,54 @@ void OwnerTakeover::ask(uint32_t machine) {
 }
 
 bool OwnerTakeover::Settlement::answered() const {
-  return std::all_of(parts.begin(), parts.end(), [](const Asked& part) { return part.call->remaining == 0; });
+  return std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.call->remaining == 0; });
 }
 
 void OwnerTakeover::step() {
   while (!sent_.empty() && sent_.front()->remaining == 0) sent_.pop_front();
-  for (; !settlements_.empty() && settlements_.front().answered(); settlements_.pop_front())
-    takeBack(settlements_.front());
+  while (!settlements_.empty() && settlements_.front().answered()) {
+    Settlement& settlement = settlements_.front();
+    if (!std::exchange(settlement.takesBack, true)) {
+      takeBack(settlement);
+    } else {
+      announce(settlement.machine);
+      settlements_.pop_front();
+    }
+  }
 }
 
-void OwnerTakeover::takeBack(const Settlement& settled) {
-  const std::vector<bool>& own = ownedBy_[settled.machine];
+void OwnerTakeover::takeBack(Settlement& settlement) {
+  const std::vector<bool>& own = ownedBy_[settlement.machine];
+  const auto pushesOf = [&](const Settlement::Part& part) {
+    return part.call->param->progress->of(settlement.machine);
+  };
   std::map<uint32_t, uint32_t> whole;  // by parameter: the pushes that all parts contain
-  for (const Settlement::Asked& part : settled.parts) {
+  for (const Settlement::Part& part : settlement.parts) {
     if (own[part.copy->owner]) continue;
-    const uint32_t pushes = part.pushesOf(settled.machine);
-    const auto [entry, first] = whole.try_emplace(part.key.first, pushes);
-    if (!first) entry->second = std::min(entry->second, pushes);
+    const auto [entry, first] = whole.try_emplace(part.key.first, pushesOf(part));
+    if (!first) entry->second = std::min(entry->second, pushesOf(part));
   }
-  for (const Settlement::Asked& part : settled.parts) {
+  for (Settlement::Part& part : settlement.parts) {
     const auto entry = whole.find(part.key.first);
-    const uint32_t pushes = part.pushesOf(settled.machine);
+    const uint32_t pushes = pushesOf(part);
     if (entry == whole.end() || pushes <= entry->second) continue;
-    sent_.push_back(request(CallOp::kParamUndo, part.key, *part.copy));
-    Collective& undo = *sent_.back();
-    undo.param->machine = settled.machine;
-    undo.param->push = pushes;
-    spec_.submit(undo);
+    part.call = request(CallOp::kParamUndo, part.key, *part.copy);
+    part.call->param->machine = settlement.machine;
+    part.call->param->push = pushes;
+    spec_.submit(*part.call);
   }
+}
+
+void OwnerTakeover::announce(uint32_t machine) {
+  auto call = std::make_unique<Collective>();
+  call->call.op = static_cast<uint8_t>(CallOp::kParamSettled);
+  call->param.emplace().machine = machine;
+  for (uint32_t owner = 0; owner < spec_.owners.size(); ++owner)
+    if (spec_.owners[owner]) call->chunks.push_back({owner});
+  call->rounds = 1;
+  call->remaining = call->chunks.size();
+  sent_.push_back(std::move(call));
+  spec_.submit(*sent_.back());
 }
 
 }  // namespace bps

@@ -4,8 +4,9 @@
 // copies (ParamCopies) there, and the newest one counts.
 //
 // The first living machine settles the last push of a lost machine: it asks the owner of every part how many pushes of
-// the lost machine the part contains, and takes back the last one where another part lacks it. A part that the lost
-// machine itself owned goes on from the newest copy, and may contain fewer of its pushes than the other parts.
+// the lost machine the part contains, and takes back the last one where another part lacks it. Then it tells all owners
+// that the loss is settled, so that barriers may end. A part that the lost machine itself owned goes on from the newest
+// copy, and may contain fewer of its pushes than the other parts.
 //
 // Only the holder of the progress lock (progress_engine.h) uses an OwnerTakeover.
 #pragma once
@@ -19,9 +20,10 @@
 namespace bps {
 
 struct OwnerTakeoverSpec {
-  size_t self = 0, machines = 0, endpoints = 0;
+  size_t self = 0, machines = 0;
+  std::vector<bool> owners;  // by endpoint
   std::shared_ptr<const ParamCopies> copies;
-  // Sends the only chunk of a call to the acting owner. The call exists until its `remaining` is 0.
+  // Sends the chunks of a call to their acting owners. The call exists until its `remaining` is 0.
   std::function<void(Collective&)> submit;
 };
 
@@ -41,24 +43,24 @@ class OwnerTakeover {
   void step();
 
  private:
-  // The parts are asked for the pushes of a lost machine.
+  // First the parts are asked for the pushes of a lost machine, then some are told to take one back.
   struct Settlement {
-    struct Asked {
+    struct Part {
       ParamCopies::Key key;
       const ParamCopies::Copy* copy;
-      std::unique_ptr<Collective> call;
-
-      uint32_t pushesOf(size_t lost) const { return call->param->progress->of(lost); }
+      std::unique_ptr<Collective> call;  // in flight or answered
     };
     uint32_t machine = 0;
-    std::vector<Asked> parts;
+    std::vector<Part> parts;
+    bool takesBack = false;
 
     bool answered() const;
   };
   size_t nextLiving(size_t endpoint) const;
   bool isFirst() const { return nextLiving(spec_.machines - 1) == spec_.self; }
   void ask(uint32_t machine);
-  void takeBack(const Settlement& settled);
+  void takeBack(Settlement& settlement);
+  void announce(uint32_t machine);
 
   const OwnerTakeoverSpec spec_;
   std::vector<bool> lost_;                        // per endpoint

@@ -144,13 +144,52 @@ TEST_F(ParamServiceTest, RefusesAPushToAnUnknownParameter) {
   EXPECT_NE(failure().find("parameter 0 has no part at element 0"), std::string::npos);
 }
 
-TEST_F(ParamServiceTest, ABarrierEndsWhenAllMachinesHaveReachedIt) {
+TEST_F(ParamServiceTest, TellsWhichBarrierEachMachineHasReached) {
+  const auto ask = [this](uint32_t barrier) {
+    send(header(CallOp::kParamReach, barrier, 0), nullptr, 0);
+    ParamClock clock;
+    receive(&clock);
+    return clock.machines;
+  };
+  using Barriers = std::vector<uint32_t>;
+  EXPECT_EQ(ask(1), (Barriers{0, 1}));
   Values none{};
-  DataHeader barrier = header(CallOp::kParamBarrier, 1, 0);
-  send(barrier, nullptr, 0);
+  DataHeader local = header(CallOp::kParamReach, 1, 0);
+  --sent_;
+  service_->offer({local.call, none.data(), none.data(), 0, local.part});
+  settle();
+  EXPECT_EQ(ask(1), (Barriers{1, 1}));
+  EXPECT_EQ(ask(2), (Barriers{1, 2}));
+  local = header(CallOp::kParamSettled, 0, 0);
+  --sent_;
+  local.part->machine = 1;
+  service_->offer({local.call, none.data(), none.data(), 0, local.part});
+  ParamClock clock;
+  local = header(CallOp::kParamReach, 2, 0);
+  --sent_;
+  service_->offer({local.call, none.data(), none.data(), 0, local.part, [&](const ParamClock& c) { clock = c; }});
+  settle();
+  EXPECT_EQ(clock.machines, (Barriers{2, UINT32_MAX})) << "a settled machine does not count";
+}
+
+TEST_F(ParamServiceTest, RefusesABarrierOutOfOrder) {
+  send(header(CallOp::kParamReach, 2, 0), nullptr, 0);
+  EXPECT_NE(failure().find("barrier 2 came after barrier 0"), std::string::npos);
+}
+
+TEST_F(ParamServiceTest, RefusesTheLossOfItself) {
+  DataHeader settled = header(CallOp::kParamSettled, 0, 0);
+  settled.part->machine = 0;
+  send(settled, nullptr, 0);
+  EXPECT_NE(failure().find("machine 0 is not lost"), std::string::npos);
+}
+
+TEST_F(ParamServiceTest, AMachineLeavesWhenAllDo) {
+  Values none{};
+  send(header(CallOp::kParamLeave, 0, 0), nullptr, 0);
   settle();
   EXPECT_EQ(service_->counters().queued, 1U);
-  const DataHeader local = header(CallOp::kParamBarrier, 1, 0);
+  const DataHeader local = header(CallOp::kParamLeave, 0, 0);
   service_->offer({local.call, none.data(), none.data(), 0, local.part});
   settle();
   EXPECT_EQ(service_->counters().queued, 0U);

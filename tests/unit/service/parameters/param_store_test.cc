@@ -64,10 +64,10 @@ TEST_F(ParamStoreTest, KnowsOnlyThePartsThatWereSet) {
 }
 
 TEST_F(ParamStoreTest, AsksForMemory) {
-  granted_ = 7;
+  granted_ = store_.overhead() + 7;
   const Values data{};
   EXPECT_STREQ(store_.set(call_, part(0, 0), data.data()).status().message(), "no memory");
-  granted_ = 8;
+  granted_ = store_.overhead() + 8;
   EXPECT_TRUE(store_.set(call_, part(0, 0), data.data()).ok());
   EXPECT_STREQ(add(1, 1, {1, 1}).message(), "no memory") << "for the change that may be taken back";
 }
