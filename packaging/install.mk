@@ -13,7 +13,7 @@ INSTALL_UP       = $(subst $() ,/,$(patsubst %,..,$(subst /, ,$(INSTALL_LIBDIR))
 INSTALL_VALUES   = -e 's/@VERSION@/$(VERSION)/' -e 's/@SONAME@/$(SONAME)/' -e 's|@LIBDIR@|$(INSTALL_LIBDIR)|' \
   -e 's|@UP@|$(INSTALL_UP)|'
 # All that uninstall removes. The folders hold nothing but files of bps.
-INSTALL_HEADERS  = $(addprefix include/bps/,bps.h bps_ext.h reducer.h)
+INSTALL_HEADERS  = $(addprefix include/bps/,bps.h bps_ext.h params.h reducer.h)
 # The date of the manual pages.
 INSTALL_DATE     = $(or $(shell git log -1 --format=%cs 2>/dev/null),$(shell date -u -r include/bps/bps.h +%F))
 INSTALLED_FILES  = $(addprefix $(INSTALL_LIBDIR)/,$(notdir $(filter-out %.so.2,$(LIBS))) $(SONAME) $(INSTALL_LIBBPS) \

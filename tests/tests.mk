@@ -38,6 +38,10 @@ $(SHRINK_RANKS): $(call objects,$(call sources,tests/shrink_ranks)) $(LIBBPS)
 STEADY_RANKS := $(BUILD)/tests/steady_ranks
 $(STEADY_RANKS): $(call objects,$(call sources,tests/steady_ranks)) $(LIBBPS)
 
+# A rank that trains asynchronously, for parameters.sh.
+PARAM_RANKS := $(BUILD)/tests/param_ranks
+$(PARAM_RANKS): $(call objects,$(call sources,tests/param_ranks)) $(LIBBPS)
+
 # A net plugin with selectable defects, each of which net-plugin-check must find.
 BROKEN_PLUGIN := $(BUILD)/tests/libnccl-net-broken.so
 $(BROKEN_PLUGIN): $(call objects,$(call sources,tests/broken_plugin))
@@ -73,7 +77,7 @@ $(NO_GPU_RANK): $(call objects,$(filter-out %/nvml_stub.cc,$(call sources,tests/
 $(NO_GPU_NVML): $(call objects,tests/no_gpu/nvml_stub.cc)
 
 TEST_LIBRARIES := $(BROKEN_PLUGIN) $(FAULT_PLUGIN) $(FAKE_NVML) $(FAKE_CUDA) $(FAKE_NCCL) $(NO_GPU_NVML)
-TEST_PROGRAMS  := $(UNIT) $(INPROC) $(GPU_TEST) $(GPU_RANKS) $(HOSTILE_HUB) $(SHRINK_RANKS) $(STEADY_RANKS) $(NCCL_RANKS) $(NO_GPU_RANK)
+TEST_PROGRAMS  := $(UNIT) $(INPROC) $(GPU_TEST) $(GPU_RANKS) $(HOSTILE_HUB) $(SHRINK_RANKS) $(STEADY_RANKS) $(PARAM_RANKS) $(NCCL_RANKS) $(NO_GPU_RANK)
 $(FAKE_NVML) $(FAKE_CUDA) $(NO_GPU_NVML): private LINK_WITH :=
 $(TEST_LIBRARIES):
 	$(link-library)
@@ -93,7 +97,7 @@ FUZZERS    := $(patsubst %.cc,$(BUILD)/fuzz/%,$(notdir $(FUZZ_TESTS)))
 FUZZ_SRCS  := $(filter-out src/comm/% src/service/% cpu_reduce/%,$(CORE_SRCS)) $(PLUGIN_PARTS) \
   $(call sources,src/comm/local) src/comm/call/collective.cc src/service/round.cc src/server/session.cc src/server/status/status_requests.cc \
   src/interpose/negotiation/capabilities.cc src/nccl/local_gpu_groups.cc src/nccl/gpu_locality.cc \
-  src/comm/startup/probe_times.cc perf/workload/safetensors.cc $(TRACE_SRCS)
+  src/comm/startup/probe_times.cc perf/workload/model/safetensors.cc $(TRACE_SRCS)
 LIBFUZZED  := $(BUILD)/lib/libfuzzed.a
 # These are the parts of -fsanitize=fuzzer-no-link that work with the precompiled headers of the other objects.
 COVERAGE   := inline-8bit-counters$(comma)pc-table$(comma)indirect-calls$(comma)trace-cmp

@@ -62,8 +62,8 @@ setup(
     ext_modules=[
         CppExtension(
             "bps_torch._C",
-            sorted(str(p.relative_to(HERE)) for p in (HERE / "csrc").glob("*.cc")),
-            include_dirs=[str(INCLUDE)],
+            sorted(str(p.relative_to(HERE)) for p in (HERE / "csrc").rglob("*.cc")),
+            include_dirs=[str(INCLUDE), str(HERE / "csrc")],
             library_dirs=[str(LIBRARIES[0].parent)],
             libraries=["bps"],
             extra_compile_args=["-std=c++20", "-fvisibility=hidden", "-O2", "-g1"],

@@ -104,7 +104,7 @@ class RankRun {
   Status work() {
     const Options& options = job_.options;
     const bool defaultStream = options.nullStream != 0 && job_.localRanks() == 1;
-    const bool workload = !options.model.empty() || !options.tensors.empty();
+    const bool workload = !options.model.empty() || !options.tensors.empty() || options.async;
     std::unique_ptr<Gpu> gpu;  // the device and the buffers must outlive the communicator
     std::unique_ptr<Buffers> buffers;
     if (!workload) gpu = BPS_TRY(Gpu::open(rank_, defaultStream));
@@ -171,6 +171,8 @@ class RankRun {
     const Options& o = job_.options;
     const NamedType type = chosenTypes(o.type).front();
     const NamedOp op = chosenOps(o.op).front();
+    std::vector<uint64_t> sizes;
+    for (std::optional<uint64_t> size = o.minBytes; size; size = nextSize(o, *size)) sizes.push_back(*size);
     return {.model = o.model,
             .backwardOrder = o.backwardOrder,
             .bucketBytes = o.bucketBytes,
@@ -181,6 +183,9 @@ class RankRun {
             .typeName = type.name,
             .op = op.op,
             .opName = op.name,
+            .async = o.async,
+            .sizes = std::move(sizes),
+            .pauses = parsePauses(o.pauses).value(),
             .iterations = o.iterations,
             .warmup = o.warmup,
             .check = o.checks > 0};

@@ -95,6 +95,8 @@ const std::array kSpecs = {
     Spec{0, "tensors", "FILE", "all-reduce the tensors of a safetensors file; %r is the rank", &O::tensors},
     Spec{0, "out", "FILE", "write the result of --tensors", &O::out},
     Spec{0, "compare", "FILE", "compare the result of --tensors with this file", &O::compare},
+    Spec{0, "async", "", "push and pull parameters, each rank at its own speed", &O::async},
+    Spec{0, "pause", "US,...", "--async: pause of each rank between steps, microseconds; the last is for all others", &O::pauses},
     Spec{0, "version", "", "the version of bps", &O::version},
     Spec{'h', "help", "", "this text", &O::help}};
 // clang-format on
@@ -186,7 +188,12 @@ Status checkSizes(const Options& o) {
 }
 
 Status checkWorkload(const Options& o) {
-  const bool workload = !o.model.empty() || !o.tensors.empty();
+  const bool workload = !o.model.empty() || !o.tensors.empty() || o.async;
+  if (o.async && !o.tensors.empty()) return failure(Code::kInvalidArgument, "--async: not with --tensors");
+  if (o.async && (o.backwardOrder || o.bucketBytes > 0))
+    return failure(Code::kInvalidArgument, "--async: not with --backward-order or --bucket-bytes");
+  if (!o.pauses.empty() && !o.async) return failure(Code::kInvalidArgument, "--pause {}: needs --async", o.pauses);
+  BPS_TRY(parsePauses(o.pauses));
   if (!o.model.empty() && !o.tensors.empty()) {
     return failure(Code::kInvalidArgument, "--model {} and --tensors {} exclude each other", o.model, o.tensors);
   }
@@ -199,8 +206,8 @@ Status checkWorkload(const Options& o) {
     return failure(Code::kInvalidArgument, "--bucket-bytes {}: needs --model or --tensors", o.bucketBytes);
   }
   if (workload && (o.type == "all" || o.op == "all" || o.op == "mulsum")) {
-    return failure(Code::kInvalidArgument, "--model and --tensors need one type and one operation, not -d {} -o {}",
-                   o.type, o.op);
+    return failure(Code::kInvalidArgument,
+                   "--model, --tensors and --async need one type and one operation, not -d {} -o {}", o.type, o.op);
   }
   return {};
 }
@@ -261,6 +268,20 @@ std::string usage() {
 
 std::vector<NamedType> chosenTypes(const std::string& name) { return chosen(kTypes, name); }
 std::vector<NamedOp> chosenOps(const std::string& name) { return chosen(kOps, name); }
+
+Result<std::vector<double>> parsePauses(const std::string& list) {
+  std::vector<double> pauses;
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string text = list.substr(begin, end - begin);
+    auto number = parseNumber(text);
+    const double value = number.ok() ? std::move(number).value() : NAN;
+    if (!(value >= 0 && value <= 1e9)) return wrong("--pause", text, "a number of microseconds from 0 to 1e9");
+    pauses.push_back(value / 1e6);
+    begin = end + 1;
+  }
+  return pauses;
+}
 
 std::optional<uint64_t> nextSize(const Options& options, uint64_t size) {
   if (options.minBytes == options.maxBytes) return std::nullopt;

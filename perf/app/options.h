@@ -30,6 +30,8 @@ struct Options {
   double linkGbps = 0;  // 0: not given
   std::string model, tensors, out, compare;
   bool backwardOrder = false;
+  bool async = false;
+  std::string pauses;
   uint64_t bucketBytes = 0;
   bool help = false;
   bool version = false;
@@ -55,5 +57,7 @@ std::vector<NamedOp> chosenOps(const std::string& name);
 // Returns the size of the row after a row of `size` bytes, or nothing after the last row. The first
 // row has the size minBytes.
 std::optional<uint64_t> nextSize(const Options& options, uint64_t size);
+// Returns the seconds that --pause lists.
+Result<std::vector<double>> parsePauses(const std::string& list);
 
 }  // namespace bps::perf

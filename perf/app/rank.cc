@@ -179,6 +179,23 @@ int RankCommunicator::levels() const {
   const char* k = fabric != nullptr ? std::strstr(fabric, "k=") : nullptr;
   return k != nullptr ? std::atoi(k + 2) : 0;
 }
+Status RankCommunicator::initParameter(uint64_t key, void* data, size_t count, bpsDataType_t type) {
+  const WatchdogScope bounded(*this, "bpsParamInit");
+  return check("bpsParamInit", bpsParamInit(comm_, key, data, count, type));
+}
+
+Status RankCommunicator::pushPull(uint64_t key, const void* change, void* latest, size_t count, bpsDataType_t type) {
+  return check("bpsParamPushPull", bpsParamPushPull(comm_, key, change, latest, count, type, stream_));
+}
+
+Status RankCommunicator::pull(uint64_t key, void* latest, size_t count, bpsDataType_t type) {
+  return check("bpsParamPull", bpsParamPull(comm_, key, latest, count, type, stream_));
+}
+
+Status RankCommunicator::pushes(uint64_t key, uint64_t* pushes) {
+  return check("bpsParamPushes", bpsParamPushes(comm_, key, pushes));
+}
+
 Status RankCommunicator::groupStart() { return check("bpsGroupStart", bpsGroupStart()); }
 Status RankCommunicator::groupEnd() { return check("bpsGroupEnd", bpsGroupEnd()); }
 

@@ -5,7 +5,7 @@
 // communicator that has not been closed, so that after a failure the other ranks end too and do not
 // wait.
 #pragma once
-#include <bps/bps.h>
+#include <bps/params.h>
 
 #include <cstdint>
 #include <memory>
@@ -40,6 +40,10 @@ class RankCommunicator : public Runner {
   int machines() const override { return machines_; }
   int levels() const override;
   Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) override;
+  Status initParameter(uint64_t key, void* data, size_t count, bpsDataType_t type) override;
+  Status pushPull(uint64_t key, const void* change, void* latest, size_t count, bpsDataType_t type) override;
+  Status pull(uint64_t key, void* latest, size_t count, bpsDataType_t type) override;
+  Status pushes(uint64_t key, uint64_t* pushes) override;
   Status groupStart() override;
   Status groupEnd() override;
   Status synchronize() override;

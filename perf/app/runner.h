@@ -27,6 +27,11 @@ class Runner {
   virtual int levels() const { return 0; }
   // Queues the call on this rank's stream. Both buffers stay in use until synchronize().
   virtual Status allReduce(const void* send, void* recv, size_t count, bpsDataType_t type, bpsRedOp_t op) = 0;
+  // The requests to parameters (bps/params.h). initParameter() blocks; pushPull() is queued as allReduce().
+  virtual Status initParameter(uint64_t key, void* data, size_t count, bpsDataType_t type) = 0;
+  virtual Status pushPull(uint64_t key, const void* change, void* latest, size_t count, bpsDataType_t type) = 0;
+  virtual Status pull(uint64_t key, void* latest, size_t count, bpsDataType_t type) = 0;
+  virtual Status pushes(uint64_t key, uint64_t* pushes) = 0;
   virtual Status groupStart() = 0;
   virtual Status groupEnd() = 0;
   virtual Status synchronize() = 0;

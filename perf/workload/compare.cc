@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "perf/workload/gradients.h"
+#include "perf/workload/model/gradients.h"
 
 namespace bps::perf {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "perf/workload/safetensors.h"
+#include "perf/workload/model/safetensors.h"
 
 namespace bps::perf {
 

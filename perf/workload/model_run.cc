@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "perf/app/generator.h"
-#include "perf/workload/gradients.h"
-#include "perf/workload/models.h"
+#include "perf/workload/model/gradients.h"
+#include "perf/workload/model/models.h"
 #include "perf/workload/passes.h"
 #include "perf/workload/runs.h"
 #include "src/base/format.h"

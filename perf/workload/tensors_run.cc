@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "perf/workload/compare.h"
-#include "perf/workload/gradients.h"
+#include "perf/workload/model/gradients.h"
+#include "perf/workload/model/safetensors.h"
 #include "perf/workload/passes.h"
 #include "perf/workload/runs.h"
-#include "perf/workload/safetensors.h"
 #include "src/base/format.h"
 
 namespace bps::perf {

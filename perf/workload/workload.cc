@@ -12,6 +12,7 @@ Result<int> runWorkload(const WorkloadOptions& options, Runner& runner) {
   }
   if (tensors && options.backwardOrder) return Status(Code::kInvalidArgument, "--backward-order goes with --model");
   if (tensors && options.bucketBytes > 0) return Status(Code::kInvalidArgument, "--bucket-bytes goes with --model");
+  if (options.async) return runAsync(options, runner);
   return tensors ? runTensors(options, runner) : runModel(options, runner);
 }
 

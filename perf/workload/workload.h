@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "perf/app/runner.h"
 #include "src/base/status.h"
@@ -19,6 +20,9 @@ struct WorkloadOptions {
   std::string typeName;
   bpsRedOp_t op = bpsSum;
   std::string opName;
+  bool async = false;           // push and pull parameters: those of the model, or one of each size
+  std::vector<uint64_t> sizes;  // bytes
+  std::vector<double> pauses;   // of each rank between two steps, in seconds; the last one is for all further ranks
   int iterations = 20, warmup = 1;
   bool check = true;
 };

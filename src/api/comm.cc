@@ -6,8 +6,8 @@
 #include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
 #include "src/api/comm_internal.h"
-#include "src/api/gpu_groups.h"
-#include "src/api/group.h"
+#include "src/api/group/gpu_groups.h"
+#include "src/api/group/group.h"
 
 namespace bps {
 namespace {
@@ -15,6 +15,7 @@ namespace {
 // Finalizes the local GPU group before the communicator, because the group's calls contain calls of
 // bps.
 Status finalize(const bpsComm& handle) {
+  if (handle.parameters != nullptr && !handle.communicator->finalized()) BPS_TRY(handle.parameters->finish());
   Status groupStatus = handle.communicator->finalized() ? Status() : finalizeGpuGroup(handle);
   Status whole = handle.communicator->finalize();
   return groupStatus.ok() ? std::move(whole) : std::move(groupStatus);

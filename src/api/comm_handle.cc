@@ -4,8 +4,8 @@
 
 #include "src/api/api_guard.h"
 #include "src/api/comm_internal.h"
-#include "src/api/gpu_groups.h"
-#include "src/api/group.h"
+#include "src/api/group/gpu_groups.h"
+#include "src/api/group/group.h"
 
 // All waits on the communicator have ended before, so other threads drop their references soon.
 bpsComm::~bpsComm() {

@@ -16,6 +16,7 @@
 #include "bps/bps.h"
 #include "src/comm/communicator.h"
 #include "src/comm/failure/first_error.h"
+#include "src/comm/parameters/param_group.h"
 #include "src/nccl/local_gpu_group.h"
 
 namespace bps {
@@ -46,6 +47,7 @@ struct bpsComm {
   // gpuGroup is set before `state` becomes kReady. If gpuGroup is null, bps itself combines the
   // buffers inside machines.
   std::unique_ptr<bps::nccl::LocalGpuGroup> gpuGroup;
+  std::unique_ptr<bps::ParamGroup> parameters;  // null until the first bpsParamInit
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   const unsigned forks = bps::forkGeneration();

@@ -7,7 +7,7 @@
 #include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
 #include "src/api/comm_internal.h"
-#include "src/api/group.h"
+#include "src/api/group/group.h"
 #include "src/base/env/launch_env.h"
 
 namespace bps {

@@ -5,7 +5,7 @@
 
 #include "src/api/api_guard.h"
 #include "src/api/comm_handle.h"
-#include "src/api/group.h"
+#include "src/api/group/group.h"
 
 namespace bps {
 namespace {

@@ -71,6 +71,7 @@ struct Env {  // the initial values of the members are the defaults
   std::string ncclLocal;  // empty: exact; any in the preload library
   Seconds timeout{10};
   Seconds serverTimeout{2};
+  int staleness = -1;  // -1: unbounded
   bool auth = true;
   std::string keyFile;
   bool keyFileShared = false;

@@ -14,6 +14,7 @@
 #include "src/comm/startup/describe.h"
 #include "src/comm/startup/probe_times.h"
 #include "src/comm/startup/shrink.h"
+#include "src/control/host_id.h"
 
 namespace bps {
 namespace {
@@ -43,6 +44,13 @@ ProgressEngine::Start startOf(const Collective& collective) {
   return bytes <= constants::kMaxInlineBytes ? ProgressEngine::Start::kHere : ProgressEngine::Start::kByWaitingCaller;
 }
 
+JoinArgs joinArgs(const Env& env, const Membership& membership) {
+  JoinArgs join{membership.id, membership.rank, membership.nRanks, "", membership.shrink};
+  join.parameters = membership.parameters;
+  if (membership.parameters) join.hostId = fmt::format("{} rank {}", localHostId(env), membership.rank);
+  return join;
+}
+
 FusedCalls fusedCallsOf(std::span<const AllReduceCall> calls) {
   FusedCalls fused;
   uint64_t before = *calls.front().number;
@@ -63,13 +71,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Env& env, const
   std::unique_ptr<Communicator> made(new Communicator(env, membership, std::move(bell)));
   made->cuda_ = std::move(cuda);
   CommunicatorFailure& failure = made->failure_;
-  made->control_ =
-      BPS_TRY(ControlPlane::create(env, {membership.id, membership.rank, membership.nRanks, "", membership.shrink},
-                                   {[&failure](const Status& why) { failure.set(why); },
-                                    [made = made.get()](const ServerEvent& event) {
-                                      made->state_.serverEvents.add(event);
-                                      made->bell_->ring();
-                                    }}));
+  made->control_ = BPS_TRY(ControlPlane::create(env, joinArgs(env, membership),
+                                                {[&failure](const Status& why) { failure.set(why); },
+                                                 [made = made.get()](const ServerEvent& event) {
+                                                   made->state_.serverEvents.add(event);
+                                                   made->bell_->ring();
+                                                 }}));
   return made;
 }
 
@@ -88,8 +95,12 @@ Status Communicator::start() {
   BPS_TRY(control_->join(deadline));
   state_.joined.store(true, std::memory_order_release);
   state_.metrics = RankMetrics::enter(env_, roster(), rank(), [this] { return failure_.get(); });
+  if (membership_.parameters) {
+    state_.store = std::make_shared<ParamStore>(roster().machines.size(), env_.reduceThreads);
+    state_.parameters = std::make_unique<ParamTable>();
+  }
   Status started = connect(deadline);
-  if (started.ok()) started = tune(deadline);
+  if (started.ok() && !membership_.parameters) started = tune(deadline);
   if (started.ok()) {
     logStart({*progressThread_, tuning_, probeBytes_});
     return {};
@@ -104,7 +115,8 @@ Status Communicator::start() {
 Status Communicator::connect(Deadline deadline) {
   progressThread_ =
       BPS_TRY(bps::connect({env_, *control_, failure_, state_.serverEvents, bell_, cuda_.get(), *state_.priority,
-                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr},
+                            state_.metrics != nullptr ? &state_.metrics->counters() : nullptr, state_.store,
+                            state_.parameters != nullptr ? state_.parameters->copies() : nullptr},
                            deadline));
   BPS_TRY(shareDevices(deadline));
   return control_->barrier(deadline);
@@ -166,16 +178,52 @@ Status Communicator::allReduce(const AllReduceCall& call) {
   if (cuda_ != nullptr && BPS_TRY(cuda_->prepare(call, *collective))) {
     collective->onHostStream = false;
     BPS_TRY(cut(*collective));
-    Status issued = guarded([&] { return submitOnDevice(call, std::move(collective)); });
-    if (issued.ok()) return issued;
-    if (!failure_.failed()) fail(issued);
-    return recordLostCall(std::move(issued));
+    return issueOnDevice(call, std::move(collective));
   }
   if (call.stream == nullptr)
     return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
   BPS_TRY(cut(*collective));
   collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
   return submit(std::move(collective), call.number);
+}
+
+void Communicator::addParameter(size_t count, DataType type) {
+  CutLimits limits = progressThread_->session().plan.limits;
+  limits.targetChunkBytes = std::min(limits.maxChunkBytes, tuning_.limits.targetChunkBytes);
+  limits.chunkCostBytes = tuning_.limits.chunkCostBytes;
+  limits.latencyBytes = tuning_.limits.latencyBytes;
+  limits.singleOwnerBytes = std::min(limits.maxChunkBytes, tuning_.limits.singleOwnerBytes);
+  state_.parameters->add(progressThread_->session().cutter->cutParameter(count, type, limits), type);
+}
+
+Status Communicator::requestParameter(const AllReduceCall& call, ParamCall param) {
+  BPS_TRY(checkOpen());
+  auto collective = makeCollective(call);
+  collective->send = static_cast<const uint8_t*>(call.send);
+  collective->recv = static_cast<uint8_t*>(call.recv);
+  state_.parameters->prepare(*collective, std::move(param), progressThread_->session().plan.owners);
+  if (cuda_ != nullptr && BPS_TRY(cuda_->prepare(call, *collective))) {
+    collective->onHostStream = false;
+    return issueOnDevice(call, std::move(collective));
+  }
+  if (call.stream == nullptr)
+    return bps::failure(Code::kInvalidArgument, "stream {} is not a host stream", call.handle);
+  collective->position = call.stream->enter(call.buffers(), progressThread_->engine());
+  return submit(std::move(collective), call.number);
+}
+
+Status Communicator::waitForDevice() const {
+  if (cuda_ == nullptr) return {};
+  const ProgressEngine& engine = *progressThread_->engine();
+  pollUntil([&] { return cuda_->idle() || engine.hasEnded(); }, Deadline::never());
+  return engine.hasEnded() ? failureOrAborted() : Status();
+}
+
+Status Communicator::issueOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective) {
+  Status issued = guarded([&] { return submitOnDevice(call, std::move(collective)); });
+  if (issued.ok()) return issued;
+  if (!failure_.failed()) fail(issued);
+  return recordLostCall(std::move(issued));
 }
 
 // The progress thread gets the call first: the queues of the driver may have room for the whole call only after it has

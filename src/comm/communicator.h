@@ -16,6 +16,7 @@
 #include "src/base/env.h"
 #include "src/base/status.h"
 #include "src/comm/call/all_reduce_call.h"
+#include "src/comm/call/param_table.h"
 #include "src/comm/failure/communicator_failure.h"
 #include "src/comm/metrics/rank_metrics.h"
 #include "src/comm/priority/comm_priority.h"
@@ -52,6 +53,15 @@ class Communicator {
   Status allReduce(const AllReduceCall& call);
   // As allReduce(), for calls that fuseCalls() (plan/fusion.h) has combined. The calls have numbers.
   Status allReduceFused(std::span<const AllReduceCall> calls);
+  // Makes the next parameter of a communicator with Membership::parameters. All ranks make the same parameters in the
+  // same order. Call useTuningOf() before the first one.
+  void addParameter(size_t count, DataType type);
+  void useTuningOf(const Communicator& parent) { tuning_ = parent.tuning_; }
+  // Queues a request to a parameter, as allReduce(). `call.op` is an operation on parameters. isForOwner() requests go
+  // to all owners.
+  Status requestParameter(const AllReduceCall& call, ParamCall param);
+  // Blocks until all calls on CUDA streams have ended.
+  Status waitForDevice() const;
   // True if the calls of a group may fuse: no rank has a CUDA device, so all buffers are in host memory.
   bool fusesCalls() const { return state_.onlyHostMemory; }
   // Reserves the numbers of the next calls, and returns the first of these numbers.
@@ -122,6 +132,7 @@ class Communicator {
   Status checkOpen();
   // Cuts the call into chunks. May wait for a change of servers (call_cutter.h).
   Status cut(Collective& collective);
+  Status issueOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective);
   Status submitOnDevice(const AllReduceCall& call, std::unique_ptr<Collective> collective);
   // Without a number, the call gets the next number.
   Status submit(std::unique_ptr<Collective> collective, std::optional<uint64_t> number);
@@ -132,7 +143,9 @@ class Communicator {
     std::atomic<bool> joined{false};    // the roster is known
     std::atomic<bool> lostCall{false};  // a call was refused after a failure
     std::atomic<bool> finalized{false};
-    bool onlyHostMemory = false;  // no rank has a CUDA device
+    bool onlyHostMemory = false;        // no rank has a CUDA device
+    std::shared_ptr<ParamStore> store;  // if the communicator keeps parameters
+    std::unique_ptr<ParamTable> parameters;
     ServerEvents serverEvents;
     std::unique_ptr<RankMetrics> metrics;  // null if BPS_METRICS is unset
     CommCounters* counters = nullptr;      // of `metrics`; null until the program may make calls

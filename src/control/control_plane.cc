@@ -86,6 +86,8 @@ HubArgs hubArgs(const Env& env, const NodeArgs& node, Join join) {
   hub.settings = {env.partitionBytes.value, env.exchangeBytes.value,          env.singleOwnerBytes.value,
                   timeoutMs(env),           static_cast<uint32_t>(env.rails), env.checksum,
                   serverTimeoutMs(env) / 2};
+  hub.settings.parameters = args.parameters;
+  if (env.staleness >= 0) hub.settings.staleness = static_cast<uint32_t>(env.staleness);
   hub.servers.required = env.requireServers;
   hub.serverList = env.servers;
   if (node.fabric) {

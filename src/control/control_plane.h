@@ -37,7 +37,8 @@ struct JoinArgs {
   uint32_t nRanks = 1;
   std::string hostId;  // if it is empty, localHostId() supplies the id
   ShrinkGroup shrink{};
-  bool direct = true;  // as in RelayMemberArgs
+  bool direct = true;       // as in RelayMemberArgs
+  bool parameters = false;  // JobSettings::parameters
 };
 
 // A call of this rank that waits for data of another member, and the number of that member.

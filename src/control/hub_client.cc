@@ -71,6 +71,7 @@ void HubClient::suspect(size_t member, std::string text) {
   const bool gone = member < left_.size() && left_[member];
   if (eventsDone_ || gone) return;
   Status failure(Code::kRemote, text);
+  if (state_ == State::kHubLost && member != kNoMember) return loseWithoutHub(member, text);
   if (state_ == State::kHubLeft && member != kNoMember) return;
   if (state_ != State::kRunning) return fail(failure);
   hub_->send(Suspect{static_cast<uint32_t>(member), std::move(text)});
@@ -126,6 +127,7 @@ Status HubClient::advance(const PollSet& set) {
     case State::kLeaving:
       return receive(set);
     case State::kHubLeft:
+    case State::kHubLost:
     case State::kOver:
       return {};
   }
@@ -160,6 +162,7 @@ Status HubClient::dialHub(const PollSet& set) {
 
 Status HubClient::receive(const PollSet& set) {
   Status status = withWay(hub_->step(set));
+  bool reported = false;  // the hub itself has reported a failure, or broken the protocol
   for (int turn = 0; turn < kFramesPerStep && status.ok() && hub_; ++turn) {
     Result<std::optional<Frame>> frame = hub_->next();
     if (!frame.ok()) {
@@ -169,12 +172,43 @@ Status HubClient::receive(const PollSet& set) {
     const std::optional<Frame> got = std::move(frame).value();
     if (!got) return {};
     status = handle(*got);
+    reported = !status.ok();
   }
   const bool running = state_ == State::kRunning;
+  if (!status.ok() && !reported && losesHub()) {
+    loseHub(status);
+    return {};
+  }
   if (!status.ok() && running && hub_->silent()) return hub_->declareDead(status, roster_.rankName(args_.join.rank));
   if (state_ != State::kLeaving) return status;
   if (!status.ok()) finish();  // the hub closes the connection after it has read the goodbye
   return {};
+}
+
+// True if the process of rank 0 is lost in asynchronous training.
+bool HubClient::losesHub() const {
+  return state_ == State::kRunning && roster_.settings.parameters && (hub_->broken() || hub_->silent()) &&
+         ops_[static_cast<size_t>(ControlOp::kBarrier)].number > 0;
+}
+
+void HubClient::loseHub(const Status& why) {
+  state_ = State::kHubLost;
+  hub_.reset();
+  loseWithoutHub(0, why.message());
+  refusePendingOps();
+  for (HeldFailure& held : std::exchange(heldFailures_, {}))
+    if (held.member != kNoMember) loseWithoutHub(held.member, held.failure.message());
+}
+
+// Without the hub, each rank finds out by itself which other members are lost.
+void HubClient::loseWithoutHub(size_t member, const std::string& why) {
+  if (left_[member]) return;
+  left_[member] = true;
+  const bool rank = member < roster_.ranks.size();
+  ServerEvent loss{rank ? ServerEvent::Kind::kRankLost : ServerEvent::Kind::kLost,
+                   static_cast<uint32_t>(rank ? member : member - roster_.ranks.size())};
+  loss.text = why;
+  events_.serverEvent(loss);
 }
 
 // A relay that ends takes the connection with it, so the hub may be alive.
@@ -294,17 +328,19 @@ void HubClient::dropHeldFailures(size_t member) {
 Status HubClient::handleServerEvent(const Frame& frame) {
   using Kind = ServerEvent::Kind;
   const ServerEvent event = BPS_TRY(decodeFrom<ServerEvent>(*hub_, frame));
-  const size_t member = roster_.ranks.size() + event.server;
-  const bool known = member < roster_.members(), present = known && !left_[member];
+  const bool ofRank = event.kind == Kind::kRankLost;
+  const size_t member = ofRank ? event.server : roster_.ranks.size() + event.server;
+  const bool known = member < (ofRank ? roster_.ranks.size() : roster_.members()), present = known && !left_[member];
   const bool joins = event.kind == Kind::kJoining;
   const bool begins = joins || event.kind == Kind::kLeaving || event.kind == Kind::kNewRate;
-  const bool possible = event.kind == Kind::kLost ? present
-                        : begins                  ? !change_ && present != joins
-                                                  : change_ && change_->server == event.server;
+  const bool loses = event.kind == Kind::kLost || ofRank;
+  const bool possible = loses    ? present && (!ofRank || (roster_.settings.parameters && member != args_.join.rank))
+                        : begins ? !change_ && present != joins
+                                 : change_ && change_->server == event.server;
   if (!known || !possible)
     return hub_->protocolError(
         failure(Code::kRemote, "unexpected event {} of server {}", static_cast<int>(event.kind), event.server));
-  if (event.kind == Kind::kLost) {
+  if (loses) {
     left_[member] = true;
     dropHeldFailures(member);  // suspicions of the server no longer matter
   }

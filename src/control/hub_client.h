@@ -2,6 +2,8 @@
 // hub.
 //
 //   asking the rendezvous server → dialing the hub → awaiting the roster → running → (hub has left) → leaving → over
+//                                                                               ↘ (hub is lost) ↗
+// Only asynchronous training goes on after the hub is lost.
 //
 // If this rank detects a failure, the HubClient sends the failure to the hub and waits. The HubClient then delivers the
 // failure that the hub sends to all ranks. If the hub does not send a failure in time, the HubClient delivers this
@@ -59,7 +61,7 @@ class HubClient final : public ControlNode {
   bool isFlushed() const override;
 
  private:
-  enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kLeaving, kOver };
+  enum class State { kAskingRendezvous, kDialingHub, kAwaitingRoster, kRunning, kHubLeft, kHubLost, kLeaving, kOver };
   struct PendingOp {  // an operation that waits for its result
     Blob mine;        // this rank's own item
     Deadline deadline;
@@ -92,6 +94,9 @@ class HubClient final : public ControlNode {
   void handleGoodbye();
   void checkDeadlines();
   void holdFailure(size_t member, Status failure);
+  bool losesHub() const;
+  void loseHub(const Status& why);
+  void loseWithoutHub(size_t member, const std::string& why);
   void startDialing(const Address& hub);
   DialArgs dialArgs(const Address& address, Purpose purpose) const;
   Status withWay(Status failure) const;

@@ -35,7 +35,7 @@ Result<Shares> sharesWith(const Roster& roster, const std::vector<ServerEntry>& 
 // smaller if there are more machines.
 size_t exchangeChunkBytes(const Roster& roster, size_t maxChunkBytes) {
   const size_t machines = roster.machines.size();
-  if (roster.settings.exchangeBytes == 0 || machines < 2) return 0;
+  if (roster.settings.exchangeBytes == 0 || machines < 2 || roster.settings.parameters) return 0;
   return std::min(maxChunkBytes, std::max(constants::kMinExchangeChunk, 2 * maxChunkBytes / machines));
 }
 
@@ -44,6 +44,8 @@ Status planBcube(const Roster& roster, JobPlan& plan) {
   Bcube shape = BPS_TRY(Bcube::create(roster.settings.fabricN, roster.settings.fabricK));
   if (!roster.servers.empty())
     return {Code::kInvalidUsage, "BPS_FABRIC: summation servers are not possible on a BCube; unset BPS_SERVERS"};
+  if (roster.settings.parameters)
+    return {Code::kInvalidUsage, "BPS_FABRIC: asynchronous training is not possible on a BCube; unset BPS_FABRIC"};
   if (roster.machines.size() == 1) return {};
   if (roster.machines.size() != shape.machines())
     return failure(Code::kInvalidUsage, "BPS_FABRIC: {} has {} machines, the job has {}", shape.text(),
@@ -66,7 +68,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   JobPlan plan;
   plan.shares = BPS_TRY(sharesWith(roster, roster.servers));
   plan.weights = plan.shares.weights;
-  const bool network = roster.machines.size() > 1;
+  const bool network = roster.machines.size() > 1 || roster.settings.parameters;
   CutLimits& limits = plan.limits;
   // Every machine must be able to take over the share of a server that is lost.
   for (size_t endpoint = 0; endpoint < roster.endpoints(); ++endpoint) {
@@ -84,7 +86,7 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   limits.singleOwnerBytes =
       plan.measureSingleOwnerPath ? 0 : std::min<size_t>(roster.settings.singleOwnerBytes, limits.maxChunkBytes);
   if (roster.ranks.size() > roster.machines.size()) limits.quantumBytes = constants::kLocalQuantumBytes;
-  plan.rails = network ? roster.rails() : 1;
+  plan.rails = network && !roster.settings.parameters ? roster.rails() : 1;
   if (roster.settings.fabricN != 0) BPS_TRY(planBcube(roster, plan));
   return plan;
 }

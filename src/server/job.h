@@ -2,6 +2,7 @@
 // thread, open and close jobs. The lane threads run the jobs.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct JobSpec {
   Roster roster;
   size_t endpoint = 0;                         // this server's endpoint: roster.machines.size() + server index
   std::shared_ptr<const ClockOffset> clock{};  // by how much the clock of the hub is ahead; null without BPS_TRACE
+  // Takes memory of the server for the parameters of the job.
+  std::function<Status(size_t bytes)> reserve{};
 };
 
 // Receives the events of a running job and passes them to the job's session. Any thread may call

@@ -96,14 +96,16 @@ void JobThread::askForCounters() {
 void JobThread::addJob(NewJob opening) {
   const uint64_t id = opening.spec.roster.jobId;
   Status added = guarded([&]() -> Status {
-    std::unique_ptr<ServedJob> job = BPS_TRY(ServedJob::create(env_, opening.spec, opening.plan));
     Entry& entry = entries_[id];
     entry.reservation = std::move(opening.reservation);
-    entry.job = std::move(job);
     entry.events = opening.events;
+    opening.spec.reserve = [&entry](size_t bytes) { return entry.reservation.grow(bytes); };
+    entry.job = BPS_TRY(ServedJob::create(env_, opening.spec, opening.plan));
     return {};
   });
-  if (!added.ok()) opening.events->failed(id, std::move(added));
+  if (added.ok()) return;
+  entries_.erase(id);
+  opening.events->failed(id, std::move(added));
 }
 
 void JobThread::dropJob(uint64_t id) {

@@ -43,6 +43,20 @@ Result<Quota::Reservation> Quota::reserve(const std::shared_ptr<Quota>& quota, J
   return Reservation(quota, need);
 }
 
+Status Quota::Reservation::grow(size_t bytes) { return quota_->grow(need_, bytes); }
+
+Status Quota::grow(JobResources& held, size_t bytes) {
+  MutexLock lock(mutex_);
+  const size_t others = used_.bytes - held.bytes, most = (most_.bytes - others) / 2;
+  if (bytes > most || held.bytes > most - bytes)
+    return failure(Code::kSystem,
+                   "the job has {} MiB of memory and needs more; it may have {} MiB, half of what is left",
+                   held.bytes >> 20, most >> 20);
+  held.bytes += bytes;
+  used_.bytes += bytes;
+  return {};
+}
+
 JobResources Quota::left() {
   MutexLock lock(mutex_);
   return {most_.descriptors - used_.descriptors, most_.bytes - used_.bytes};

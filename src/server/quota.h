@@ -27,6 +27,8 @@ class Quota {
       std::swap(need_, other.need_);
       return *this;
     }
+    // Takes more memory for the job. A job may have half of what is left besides its own.
+    Status grow(size_t bytes);
     ~Reservation() {
       if (quota_) quota_->release(need_);
     }
@@ -48,6 +50,7 @@ class Quota {
 
  private:
   Status take(JobResources need);
+  Status grow(JobResources& held, size_t bytes);
   void release(JobResources need);
 
   const size_t limit_;

@@ -9,13 +9,15 @@
 #include "src/base/log.h"
 #include "src/control/host_id.h"
 #include "src/plan/send_order.h"
+#include "src/service/parameters/param_service.h"
+#include "src/service/sum_service.h"
 
 namespace bps {
 namespace {
 
 constexpr size_t kPeersAtATime = 8;
 
-void addRail(uint32_t number, const SumService& service, JobReport& job) {
+void addRail(uint32_t number, const ChunkService& service, JobReport& job) {
   for (const CallInfo& call : service.pendingCalls()) {
     if (job.calls.size() == JobReport::kMaxCalls) break;
     const size_t bytes = call.count * elementBytes(static_cast<DataType>(call.type));
@@ -98,10 +100,19 @@ Status ServedJob::setPeerHandles(const std::vector<Blob>& handles) {
 Status ServedJob::build(Rail& rail) {
   if (!plan_.owners[spec_.endpoint]) return {};
   const size_t machines = spec_.roster.machines.size();
-  std::vector<SumService::Lane> lanes(machines);
+  std::vector<ChunkService::Lane> lanes(machines);
   for (size_t m = 0; m < machines; ++m) {
     net::PeerConnections link = rail.mesh->take(m);
     lanes[m] = {std::move(link.pushIn), std::move(link.answerOut)};
+  }
+  if (spec_.roster.settings.parameters) {
+    ParamSpec params(Summation::of(spec_.roster, env_.reduceThreads));
+    params.depth = plan_.depth;
+    params.maxChunkBytes = plan_.limits.maxChunkBytes;
+    params.staleness = spec_.roster.settings.staleness;
+    params.store = std::make_shared<ParamStore>(machines, env_.reduceThreads, spec_.reserve);
+    rail.service = BPS_TRY(ParamService::create(std::move(params), std::move(lanes)));
+    return {};
   }
   ServiceSpec spec(Summation::of(spec_.roster, env_.reduceThreads));
   spec.order = answerOrder(plan_.weights, spec_.endpoint, machines);

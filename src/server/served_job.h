@@ -18,7 +18,8 @@
 #include "src/plan/job_plan.h"
 #include "src/server/job.h"
 #include "src/server/metrics/counters.h"
-#include "src/service/sum_service.h"
+#include "src/service/chunk_service.h"
+#include "src/service/parameters/param_store.h"
 #include "src/trace/recorder.h"
 
 namespace bps {
@@ -73,8 +74,8 @@ class ServedJob {
   struct Rail {
     size_t number = 0;
     std::unique_ptr<net::Mesh> mesh;
-    std::unique_ptr<SumService> service;  // null if this server has no share
-    std::vector<bool> closed;             // per machine
+    std::unique_ptr<ChunkService> service;  // null if this server has no share
+    std::vector<bool> closed;               // per machine
   };
   struct Waits {
     Heartbeat reported;

@@ -69,20 +69,35 @@ void Session::watch(PollSet& set) const {
 }
 
 void Session::step(const PollSet& set) {
-  Status status = hub_ ? receive(set) : Status();
+  Received received = hub_ ? receive(set) : Received();
+  Status status = std::move(received.status);
+  if (!status.ok() && !received.reported && losesHub()) {
+    logInfo(Subsystem::kServer, "job {:016x} goes on without its hub: {}", job_, status.message());
+    hub_.reset();
+    state_ = State::kHubLeft;
+    return;
+  }
   if (!status.ok() && begun_ && hub_->silent()) status = hub_->declareDead(status, name());
   if (!status.ok()) finishWithWarning(status.message());
   if (end_.passed()) finishWithWarning("its workers did not close their connections in time after the hub's goodbye");
 }
 
-Status Session::receive(const PollSet& set) {
-  BPS_TRY(hub_->step(set));
-  while (hub_) {
-    const std::optional<Frame> frame = BPS_TRY(hub_->next());
-    if (!frame) return {};
-    BPS_TRY(handle(*frame));
+Session::Received Session::receive(const PollSet& set) {
+  Status status = hub_->step(set);
+  while (status.ok() && hub_) {
+    Result<std::optional<Frame>> frame = hub_->next();
+    if (!frame.ok()) return {std::move(frame).status()};
+    const std::optional<Frame> got = std::move(frame).value();
+    if (!got) break;
+    Status handled = handle(*got);
+    if (!handled.ok()) return {std::move(handled), true};
   }
-  return {};
+  return {std::move(status)};
+}
+
+// In asynchronous training the workers go on without the hub. The job then ends with their connections.
+bool Session::losesHub() const {
+  return state_ == State::kServing && spec_.roster.settings.parameters && (hub_->broken() || hub_->silent());
 }
 
 Status Session::handle(const Frame& frame) {
@@ -223,7 +238,7 @@ void Session::lost(size_t rank, const std::string& why) {
   if (jobState_ != JobState::kOpened) return;
   const std::string text = fmt::format("connection of {} with {}: {}", name(), spec_.roster.rankName(rank), why);
   logInfo(Subsystem::kServer, "job {:016x}: {}", job_, text);
-  if (state_ == State::kAwaitingBarrier || state_ == State::kServing)
+  if (hub_ && (state_ == State::kAwaitingBarrier || state_ == State::kServing))
     hub_->send(Suspect{static_cast<uint32_t>(rank), text});
 }
 

@@ -101,7 +101,12 @@ class Session {
   struct Rule;
   static const Rule kRules[];
 
-  Status receive(const PollSet& set);
+  struct Received {
+    Status status;
+    bool reported = false;  // the hub has reported a failure, or broken the protocol
+  };
+  Received receive(const PollSet& set);
+  bool losesHub() const;
   Status handle(const Frame& frame);
   Status check(const Frame& frame);
   Status status(const Frame& frame);

@@ -16,11 +16,12 @@ class AnswerSender {
  public:
   // `results` is the ring of slots from which this owner's answers are sent.
   static Result<std::unique_ptr<AnswerSender>> create(std::unique_ptr<net::Comm> answer, size_t depth,
-                                                      const PageBuffer& results);
+                                                      const PageBuffer& results, size_t headerBytes = kDataHeaderBytes);
 
   // Queues the answer to round `pushed()`. The payload must stay valid until done() is greater than
   // the round's number. If needsRegistered() is true, the payload must lie in `results`.
-  void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum);
+  void push(const uint8_t* payload, size_t bytes, std::optional<uint32_t> checksum,
+            std::optional<ParamClock> clock = std::nullopt);  // `headerBytes` has room for the clock
   Result<bool> step() {
     const bool moved = queue_.step();
     if (!queue_.failure().ok()) return queue_.failure().clone();
@@ -35,12 +36,12 @@ class AnswerSender {
   net::Comm& comm() { return queue_.comm(); }
 
  private:
-  AnswerSender(std::unique_ptr<net::Comm> answer, size_t depth)
-      : queue_(std::move(answer), net::MessageQueue::Direction::kSend), depth_(depth) {}
+  AnswerSender(std::unique_ptr<net::Comm> answer, size_t depth, size_t headerBytes)
+      : queue_(std::move(answer), net::MessageQueue::Direction::kSend), depth_(depth), slotBytes_(headerBytes) {}
 
   PageBuffer headerBytes_;  // declared before queue_, whose connection uses this memory
   net::MessageQueue queue_;
-  size_t depth_;
+  size_t depth_, slotBytes_;
   void* memory_ = nullptr;
   void* headerMemory_ = nullptr;
   uint64_t pushed_ = 0, bytesPushed_ = 0;

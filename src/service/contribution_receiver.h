@@ -19,7 +19,9 @@ class ContributionReceiver {
  public:
   struct Shape {
     size_t depth = 0, maxChunkBytes = 0;
-    bool checksum = false;  // every chunk carries a checksum
+    bool checksum = false;    // every chunk carries a checksum
+    bool parameters = false;  // every chunk is a part of a parameter
+    size_t headerBytes = kDataHeaderBytes;
   };
   static Result<std::unique_ptr<ContributionReceiver>> create(std::unique_ptr<net::Comm> push, const Shape& shape);
 

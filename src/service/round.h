@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Contribution {
   // True if `data` is the sum of several ranks. Scalars and the division of a float average are
   // then already applied to it.
   bool summed = false;
+  std::optional<ParamPart> part = std::nullopt;    // if the call is one on a parameter
+  std::optional<ParamClock> clock = std::nullopt;  // if the part is restored
 };
 
 // Returns the value 1 in the given type. A multiplication by this scalar changes nothing.

@@ -1,4 +1,4 @@
-// ServiceCounters: what a SumService has done since it was created. The metrics of a process add them up.
+// ServiceCounters: what a ChunkService has done since it was created. The metrics of a process add them up.
 #pragma once
 #include <cstdint>
 

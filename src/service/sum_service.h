@@ -21,13 +21,9 @@
 //    (plan/cutter.h). Every machine sends that call to the checker, which has completed all earlier
 //    rounds. The checker compares the call, even if the other services wait.
 //
-// The local machine, if any, is the machine that the service runs in. The local machine offers its
-// contribution by pointer. A small sum is copied to the local target, so its chunk need not wait
-// for the answers. A large sum is written directly to its target and sent from there. The chunk of
-// a large sum is retired when all machines have taken the answer.
-//
-// A SumService belongs to a DataPlane or a ServedJob, and one thread uses it. A SumService never
-// blocks.
+// A small sum is copied to the target of the local machine, so its chunk need not wait for the
+// answers. A large sum is written directly to its target and sent from there. The chunk of a large
+// sum is retired when all machines have taken the answer.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -42,12 +38,8 @@
 #include "src/base/memory.h"
 #include "src/base/status.h"
 #include "src/service/answer_sender.h"
-#include "src/service/contribution_receiver.h"
-#include "src/service/peer_wait.h"
+#include "src/service/chunk_service.h"
 #include "src/service/round.h"
-#include "src/service/service_counters.h"
-#include "src/service/summation.h"
-#include "src/service/wait_times.h"
 #include "src/trace/recorder.h"
 
 namespace bps {
@@ -64,53 +56,24 @@ struct ServiceSpec : Summation {
   trace::ChunkRecorder recorder{};  // at this endpoint
 };
 
-// A chunk of the local machine. `source` and `target` must stay valid until retired() is greater
-// than the number of the chunk.
-struct LocalChunk {
-  CallInfo call;
-  const void* source = nullptr;
-  void* target = nullptr;
-  size_t bytes = 0;
-};
-
-class SumService {
+class SumService final : public ChunkService {
  public:
-  // The two connections with one machine: contributions arrive on `push`, and answers leave on
-  // `answer`. The local machine has no connections.
-  struct Lane {
-    std::unique_ptr<net::Comm> push, answer;
-  };
   static Result<std::unique_ptr<SumService>> create(ServiceSpec spec, std::vector<Lane> lanes);
 
-  // Makes progress and returns whether anything moved. After a failure, failedMachine() is the
-  // machine whose connection broke, if any. If a machine has only closed its push connection,
-  // step() fails once, and may be called again.
-  Result<bool> step();
-  std::optional<size_t> failedMachine() const { return failedMachine_; }
-
-  bool canOffer() const { return offered_ - summed_ < spec_.depth; }
-  void offer(const LocalChunk& chunk);
-  // Returns the number of local chunks whose sum is in their target and whose target is no longer
-  // read.
-  uint64_t retired();
-  // True if every answer has been passed to the transport.
-  bool drained() const;
-  // True if a round has begun or answers are being sent.
-  bool active() const;
-  uint64_t bytesSummed() const { return bytesSummed_; }
-  ServiceCounters counters() const;
-  // Stays at 0 unless the ServiceSpec asks for measuresWaits, because then a step that moves data reads the clock.
-  const WaitTimes& waitTimes() const { return waitTimes_; }
-
-  // If the oldest round has waited for waitReportTime, returns the endpoint that the round waits for.
-  // Call checkWait() regularly.
-  std::optional<EndpointWait> checkWait();
-  // The rounds to which a machine has contributed and that are not summed: their calls, and for which machines these
-  // rounds wait. `calls` has at most kMaxPendingCalls calls.
-  static constexpr size_t kMaxPendingCalls = 8;
-  std::vector<CallInfo> pendingCalls() const;
-  void addPeerWaits(std::vector<PeerWait>& waits) const;
-  void forEachComm(const std::function<void(net::Comm&)>& use);
+  Result<bool> step() override;
+  std::optional<size_t> failedMachine() const override { return failedMachine_; }
+  bool canOffer() const override { return offered_ - summed_ < spec_.depth; }
+  void offer(const LocalChunk& chunk) override;
+  uint64_t retired() override;
+  bool drained() const override;
+  bool active() const override;
+  uint64_t bytesSummed() const override { return bytesSummed_; }
+  ServiceCounters counters() const override;
+  const WaitTimes& waitTimes() const override { return waitTimes_; }
+  std::optional<EndpointWait> checkWait() override;
+  std::vector<CallInfo> pendingCalls() const override;
+  void addPeerWaits(std::vector<PeerWait>& waits) const override;
+  void forEachComm(const std::function<void(net::Comm&)>& use) override;
 
  private:
   explicit SumService(ServiceSpec spec)

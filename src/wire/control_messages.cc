@@ -147,7 +147,7 @@ void each(auto& side, auto& m, const FailureMessage*) {
 void each(auto& side, auto& m, const Suspect*) { side.fields(m.member, m.text); }
 void each(auto& side, auto& m, const Left*) { side.fields(m.member); }
 void each(auto& side, auto& m, const ServerEvent*) {
-  side.choice(m.kind, ServerEvent::Kind::kLost, ServerEvent::Kind::kAborted);
+  side.choice(m.kind, ServerEvent::Kind::kLost, ServerEvent::Kind::kRankLost);
   side.fields(m.server, m.change, m.call, m.bytesPerSecond, m.rateFactor, m.handles, m.text);
 }
 void each(auto& side, auto& m, const ServerReply*) {

@@ -10,8 +10,9 @@
 //   first chunk of a call: number of the call u64 | count u64 | type u8 | op u8 | history u32
 //   with a scalar: scalar u64
 //   for a fused call: number of calls in it u8 | for each of them: count u16, distance u8 (see FusedCalls)
-//   with BPS_CHECKSUM=1: CRC32C of the payload u32
-//   CRC32C of the preceding header bytes u32
+//   for a part of a parameter, always with a call: ParamPart: param u32 | push u32 | machine u32 | offset u64 | count
+//   u32 for the answer to it, and when a part is restored: ParamClock: version u64 | slowest u32 | machines u16 |
+//   pushes of each u32 with BPS_CHECKSUM=1: CRC32C of the payload u32 CRC32C of the preceding header bytes u32
 //
 // The header does not contain the payload length, because the transport preserves message sizes. The sequence number is
 // only a check, because a connection preserves the order of messages. The header always has a checksum. Without this
@@ -23,6 +24,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/wire/fused_calls.h"
@@ -32,7 +34,7 @@ namespace bps {
 inline constexpr size_t kDataShortHeaderBytes = 4 + 4;                // without a call
 inline constexpr size_t kDataCallBytes = kDataShortHeaderBytes + 22;  // with a call
 inline constexpr size_t kDataFusedBytes = 1 + FusedCalls::kMaxCalls * 3;
-// With a call, a scalar or the calls of a fused call, and a payload checksum.
+// With a call, a scalar or the calls of a fused call, and a payload checksum. Those of parameters are shorter.
 inline constexpr size_t kDataHeaderBytes = kDataCallBytes + kDataFusedBytes + 4;
 
 // One collective call as a machine issued it. The CallInfo of all machines must agree in all fields except the scalar.
@@ -63,13 +65,66 @@ struct CallInfo {
   uint64_t elementsMoved() const { return byGpuGroups ? 0 : count; }
 };
 
-// The built-in values of bpsRedOp_t, and one value for all user-defined operations.
-enum class CallOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4, kPreMulSum = 5 };
+// The built-in values of bpsRedOp_t, one value for all user-defined operations, and the requests to parameters of
+// asynchronous training (service/parameters/param_service.h).
+enum class CallOp : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kPreMulSum = 5,
+  kParamSet = 6,
+  kParamPush = 7,
+  kParamPull = 8,
+  kParamPushPull = 9,
+  kParamReach = 10,    // the machine has reached barrier number ParamPart::push; which one has each machine reached?
+  kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
+  kParamAsk = 12,      // how many pushes the part contains, after the loss of a machine
+  kParamUndo = 13,     // take back a push of the lost machine
+  kParamSettled = 14,  // the last push of the lost machine is whole everywhere, or taken back
+  kParamLeave = 15,    // answered when all machines have sent it: nobody needs this machine any more
+};
+constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }
+// True if the request is for an owner itself, not for a part that it keeps.
+constexpr bool isForOwner(CallOp op) {
+  return op == CallOp::kParamReach || op == CallOp::kParamSettled || op == CallOp::kParamLeave;
+}
+constexpr bool isPush(CallOp op) { return op == CallOp::kParamPush || op == CallOp::kParamPushPull; }
+// True if the chunk has a payload; of a part that is restored, it may be empty.
+constexpr bool carriesContribution(CallOp op) {
+  return !isParamOp(op) || isPush(op) || op == CallOp::kParamSet || op == CallOp::kParamRestore;
+}
+// True if the answer has a payload. A machine keeps the answer to each push, so that its pushes are not lost with the
+// owner.
+constexpr bool carriesAnswer(CallOp op) { return !isParamOp(op) || op == CallOp::kParamPull || isPush(op); }
+// True if the caller wants the answer.
+constexpr bool writesTarget(CallOp op) { return carriesAnswer(op) && op != CallOp::kParamPush; }
+
+// The part of a parameter that one chunk carries.
+struct ParamPart {
+  uint32_t param = 0;    // parameters are numbered in the order in which they were made
+  uint32_t push = 0;     // number of the push among those of its machine to the parameter, from 1; 0: not a push
+  uint32_t machine = 0;  // for kParamAsk, kParamUndo and kParamSettled: the lost machine
+  uint64_t offset = 0;   // elements from the start of the parameter
+  uint32_t count = 0;    // elements
+};
+
+// How many pushes a value of a part contains.
+struct ParamClock {
+  static constexpr uint32_t kNone = UINT32_MAX;  // no machine still pushes
+
+  uint64_t version = 0;            // pushes of all machines
+  uint32_t slowest = kNone;        // the fewest pushes of a machine that still pushes
+  std::vector<uint32_t> machines;  // pushes of each machine
+};
 
 // Returns the history of the call that follows `call`: a checksum of `call` and its history. If two machines have made
 // the same number of calls, but different calls, their histories differ, except with probability 2^-32.
 uint32_t historyAfter(const CallInfo& call);
 
+// The name of a type in error texts: float32, bfloat16, ...
+const char* typeName(uint8_t type);
 // Describes a call for error texts, for example "all-reduce #7 of 1000 float32, sum".
 std::string describe(const CallInfo& call);
 
@@ -82,14 +137,20 @@ struct DataHeader {
   bool first = false;     // true if `call` is present; false for a later chunk of the previous chunk's call
   CallInfo call;
   std::optional<uint32_t> payload = std::nullopt;  // checksum of the payload if BPS_CHECKSUM=1
+  std::optional<ParamPart> part = std::nullopt;    // if the operation of the call is one on parameters
+  std::optional<ParamClock> clock = std::nullopt;  // in the answer to such a chunk, and when a part is restored
 
   static uint16_t sequenceForChunk(uint64_t chunk) { return static_cast<uint16_t>(chunk); }
   bool isForChunk(uint64_t chunk) const { return sequence == sequenceForChunk(chunk); }
 };
 
 using DataHeaderBytes = std::array<uint8_t, kDataHeaderBytes>;
-// Returns the length of the encoded header.
-size_t encode(const DataHeader& header, DataHeaderBytes& bytes);
+// The most bytes of a header with a clock of this many machines.
+constexpr size_t headerBytesWithClock(size_t machines) {
+  return kDataHeaderBytes + sizeof(uint64_t) + sizeof(uint32_t) + sizeof(uint16_t) + machines * sizeof(uint32_t);
+}
+// Returns the length of the encoded header. `bytes` has room for it.
+size_t encode(const DataHeader& header, std::span<uint8_t> bytes);
 // Decodes a header. Fails if the checksum, version, flags, size, type or op in the header is invalid.
 Result<DataHeader> decodeDataHeader(std::span<const uint8_t> bytes);
 

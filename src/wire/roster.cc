@@ -11,7 +11,7 @@
 namespace bps {
 namespace {
 
-constexpr uint16_t kRosterVersion = 7;
+constexpr uint16_t kRosterVersion = 8;
 constexpr size_t kNameBytes = 4096;
 constexpr size_t kDefaultMaxRails = 8;  // used if JobSettings::rails is 0; machines rarely have more than 8 NICs
 
@@ -175,6 +175,7 @@ Blob encode(const Roster& roster) {
   out.put(roster.settings.timeoutMs).put(roster.settings.rails);
   out.put(static_cast<uint8_t>(roster.settings.checksum ? 1 : 0)).put(roster.settings.serverTimeoutMs);
   out.put(roster.settings.fabricN).put(roster.settings.fabricK);
+  out.put(static_cast<uint8_t>(roster.settings.parameters ? 1 : 0)).put(roster.settings.staleness);
   return std::move(out).take();
 }
 
@@ -205,8 +206,12 @@ Result<Roster> decodeRoster(std::span<const uint8_t> bytes) {
   roster.settings.serverTimeoutMs = in.get<uint32_t>();
   roster.settings.fabricN = in.get<uint32_t>();
   roster.settings.fabricK = in.get<uint32_t>();
+  const auto parameters = in.get<uint8_t>();
+  roster.settings.parameters = parameters == 1;
+  roster.settings.staleness = in.get<uint32_t>();
   BPS_TRY(in.finish("roster"));
-  if (checksum > 1 || !valid || !inRange(roster)) return Status(Code::kRemote, "roster: a field is out of range");
+  if (checksum > 1 || parameters > 1 || !valid || !inRange(roster))
+    return Status(Code::kRemote, "roster: a field is out of range");
   if (!consistent(roster)) return Status(Code::kRemote, "roster: ranks and machines are inconsistent");
   return roster;
 }

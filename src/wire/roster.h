@@ -61,6 +61,10 @@ struct JobSettings {
   uint32_t serverTimeoutMs = 0;  // BPS_SERVER_TIMEOUT
   // The shape of the fabric (BPS_FABRIC): n and k of a BCube. 0 if all machines reach each other.
   uint32_t fabricN = 0, fabricK = 0;
+  // True if the owners keep parameters for asynchronous training, in place of summing calls (service/param_service.h).
+  bool parameters = false;
+  static constexpr uint32_t kUnbounded = UINT32_MAX;
+  uint32_t staleness = kUnbounded;  // BPS_STALENESS; only for parameters
 };
 
 struct Roster {

@@ -22,15 +22,16 @@ struct ServerEvent {
     kAt = 7,         // the change takes effect with this call; the ranks reply kDone
     kEnd = 8,        // all ranks have replied kDone
     kAborted = 9,    // the change does not take place
+    kRankLost = 10,  // asynchronous training goes on without this rank
   };
   Kind kind = Kind::kLost;
-  uint32_t server = 0;        // index into Roster::servers
+  uint32_t server = 0;        // index into Roster::servers; kRankLost: the rank
   uint32_t change = 0;        // number of the change; 0 for kLost
   uint64_t call = 0;          // kAt: the first call with the changed servers
   double bytesPerSecond = 0;  // kJoining: the rate of the server, or 0 if it is unknown
   double rateFactor = 1;      // kNewRate: the new rate as a fraction of bytesPerSecond of kJoining or of the roster
   Blob handles{};             // kHandles: see net::Mesh::handles(); empty if the receiver drives no rail
-  std::string text{};         // kLost, kAborted: the reason; kJoining: the name of the server
+  std::string text{};         // kLost, kRankLost, kAborted: the reason; kJoining: the name of the server
 };
 // A rank's reply to a ServerEvent that belongs to a change.
 struct ServerReply {

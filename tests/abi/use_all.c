@@ -1,6 +1,7 @@
 /* Uses every declaration of the public headers as C99 code. A change of a type, value or layout fails the test. */
 #include <bps/bps_ext.h>
 #include <bps/nccl_compat.h>
+#include <bps/params.h>
 #include <bps/reducer.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -74,6 +75,12 @@ struct Functions {
   bpsResult_t (*reducerUsed)(bpsReducer_t, size_t, int*);
   bpsResult_t (*reducerBucketOf)(bpsReducer_t, size_t, size_t*);
   bpsResult_t (*reducerStats)(bpsReducer_t, bpsReducerBucket_t*, size_t*);
+  bpsResult_t (*paramInit)(bpsComm_t, uint64_t, void*, size_t, bpsDataType_t);
+  bpsResult_t (*paramPush)(bpsComm_t, uint64_t, const void*, size_t, bpsDataType_t, cudaStream_t);
+  bpsResult_t (*paramPull)(bpsComm_t, uint64_t, void*, size_t, bpsDataType_t, cudaStream_t);
+  bpsResult_t (*paramPushPull)(bpsComm_t, uint64_t, const void*, void*, size_t, bpsDataType_t, cudaStream_t);
+  bpsResult_t (*paramBarrier)(bpsComm_t);
+  bpsResult_t (*paramPushes)(bpsComm_t, uint64_t, uint64_t*);
 };
 
 static const struct Functions kFunctions = {
@@ -114,6 +121,12 @@ static const struct Functions kFunctions = {
     bpsReducerUsed,
     bpsReducerBucketOf,
     bpsReducerStats,
+    bpsParamInit,
+    bpsParamPush,
+    bpsParamPull,
+    bpsParamPushPull,
+    bpsParamBarrier,
+    bpsParamPushes,
 };
 
 /* The configuration and the report of a reducer. */

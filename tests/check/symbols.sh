@@ -9,7 +9,7 @@ bad=0
 
 exported() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//' | LC_ALL=C sort; }
 declared() {
-  local headers="include/bps/bps.h include/bps/bps_ext.h include/bps/reducer.h"
+  local headers="include/bps/bps.h include/bps/bps_ext.h include/bps/params.h include/bps/reducer.h"
   {
     cat $headers | grep -oE '^BPS_API .*\(' | grep -oE 'bps[A-Za-z]+\(' | tr -d '('
     cat $headers | sed -nE 's/^extern const int (bps[A-Za-z]+) .*/\1/p'

@@ -15,7 +15,7 @@ void decode(std::span<const uint8_t> bytes) {
   auto decoded = bps::decodeDataHeader(bytes);
   if (!decoded.ok()) return;
   const bps::DataHeader header = std::move(decoded).value();
-  bps::DataHeaderBytes again;
+  std::vector<uint8_t> again(bps::headerBytesWithClock(header.clock ? header.clock->machines.size() : 0));
   if (bps::encode(header, again) != bytes.size()) std::abort();  // each header has exactly one valid length
   if (!std::equal(bytes.begin(), bytes.end(), again.begin())) std::abort();
   if (bps::describe(header.call).empty()) std::abort();

@@ -2,7 +2,7 @@
 // exactly.
 #include <cstdlib>
 
-#include "perf/workload/safetensors.h"
+#include "perf/workload/model/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace bps::perf;

@@ -3,7 +3,7 @@ import enum
 import struct
 
 VERSION = 17
-ROSTER_VERSION = 7
+ROSTER_VERSION = 8
 MAGIC = 0x00737062
 SERVER = 3  # the purpose of a hub's connection to a server
 JOIN = 1    # the purpose of a rank's connection to its hub
@@ -76,5 +76,5 @@ def roster(job, machines, ranks_per_machine=1, rails=0, partition=4 << 20, timeo
         of_machine = range(machine * ranks_per_machine, (machine + 1) * ranks_per_machine)
         out.append(struct.pack(f"<I{ranks_per_machine}Id", ranks_per_machine, *of_machine, 0.0))
     out.append(struct.pack("<I", 1) + blob("server") + struct.pack("<dB", 0.0, 1))
-    out.append(struct.pack("<QQQIIBIII", partition, MEASURED, MEASURED, timeout_ms, rails, 0, 2000, 0, 0))
+    out.append(struct.pack("<QQQIIBIIIBI", partition, MEASURED, MEASURED, timeout_ms, rails, 0, 2000, 0, 0, 0, 0))
     return b"".join(out)

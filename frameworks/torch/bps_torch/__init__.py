@@ -14,10 +14,11 @@ import json
 import torch
 import torch.distributed as dist
 
+from .async_optimizer import AsyncOptimizer
 from .reducer import Reducer
 
 __version__ = "0.1.0"
-__all__ = ["Reducer", "describe"]
+__all__ = ["AsyncOptimizer", "Reducer", "describe"]
 
 
 @functools.cache

@@ -5,7 +5,8 @@
 #include <torch/version.h>
 
 #include "process_group.h"
-#include "reducer.h"
+#include "training/parameters.h"
+#include "training/reducer.h"
 
 namespace bps_torch {
 namespace {
@@ -27,6 +28,21 @@ BackendPtr create(const c10::intrusive_ptr<c10d::Store>& store, const BackendPtr
 std::shared_ptr<TorchReducer> createReducer(const BackendPtr& backend, const std::vector<at::Tensor>& parameters,
                                             const ReducerOptions& options) {
   return std::make_shared<TorchReducer>(bpsGroup(backend).communicator(), parameters, options);
+}
+
+std::shared_ptr<TorchParameters> createParameters(const BackendPtr& backend, std::vector<at::Tensor> parameters) {
+  return std::make_shared<TorchParameters>(bpsGroup(backend).communicator(), std::move(parameters));
+}
+
+void defineParameters(pybind11::module_& module) {
+  namespace py = pybind11;
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  py::class_<TorchParameters, std::shared_ptr<TorchParameters>>(module, "Parameters")
+      .def(py::init(&createParameters), Unlocked())
+      .def("push_pull", &TorchParameters::pushPull, Unlocked())
+      .def("pull", &TorchParameters::pull, Unlocked())
+      .def("pushes", &TorchParameters::pushes)
+      .def("finish", &TorchParameters::finish, Unlocked());
 }
 
 void defineReducer(pybind11::module_& module) {
@@ -70,4 +86,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       py::call_guard<py::gil_scoped_release>());
   module.def("shutdown_all", &Communicator::shutdownAll, py::call_guard<py::gil_scoped_release>());
   defineReducer(module);
+  defineParameters(module);
 }

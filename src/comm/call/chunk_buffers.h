@@ -44,13 +44,19 @@ class ChunkBuffers {
   virtual void finished(Collective& call, size_t index) = 0;
 };
 
+// A view for any operation. A pull may write its target while it arrives, although source and target are the same.
+inline ChunkView makeView(const Collective& call, const uint8_t* source, uint8_t* target, const ChunkRef& chunk) {
+  const bool inPlace = source == target && call.call.op != static_cast<uint8_t>(CallOp::kParamPull);
+  return {source, target, chunk.bytes, call.call, inPlace, chunk.onGpu};
+}
+
 // The buffers of a rank that is alone on its machine: the user's memory.
 class UserBuffers final : public ChunkBuffers {
  public:
   bool ready(const Collective&, size_t) const override { return true; }
   ChunkView view(const Collective& call, size_t index) const override {
     const ChunkRef& chunk = call.chunks[index];
-    return {call.send + chunk.offset, call.recv + chunk.offset, chunk.bytes, call.call, call.inPlace()};
+    return makeView(call, call.send + chunk.offset, call.recv + chunk.offset, chunk);
   }
   void finished(Collective& call, size_t) override { --call.remaining; }
 };

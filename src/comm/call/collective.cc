@@ -29,6 +29,13 @@ void countEnd(const Collective& call, bool completed) {
   if (call.stageRecv) counters.bytesToDevice.add(staged);
 }
 
+std::optional<ParamPart> Collective::partOf(const ChunkRef& chunk) const {
+  if (!param) return {};
+  const size_t element = elementBytes(static_cast<DataType>(call.type));
+  return ParamPart{param->param, param->push, param->machine, param->first + chunk.offset / element,
+                   static_cast<uint32_t>(chunk.bytes / element)};
+}
+
 std::vector<ChunkRef> makeChunks(const Cut& cut, size_t elementBytes) {
   std::vector<ChunkRef> chunks;
   if (cut.usesExchangePath) {

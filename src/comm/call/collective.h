@@ -1,11 +1,14 @@
 // Collective: one all-reduce in flight on this rank. The calling thread makes the Collective. After
 // submit() the Collective belongs to the holder of the progress lock (progress_engine.h).
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "src/base/mutex.h"
 #include "src/comm/call/staged_call.h"
 #include "src/comm/call/stream_position.h"
 #include "src/comm/metrics/comm_counters.h"
@@ -31,8 +34,46 @@ struct ChunkRef {
   uint32_t thread = 0;  // the thread of a BCube (plan/bcube/bcube.h) that carries the chunk
 };
 
+class ParamCopies;
+
+// The parameter of a call on it (service/param_service.h).
+struct ParamCall {
+  // How many pushes of each machine the answers contain: the fewest of all parts.
+  class Progress {
+   public:
+    void note(const ParamClock& answer) {
+      MutexLock lock(mutex_);
+      if (machines_.empty()) machines_ = answer.machines;
+      for (size_t m = 0; m < std::min(machines_.size(), answer.machines.size()); ++m)
+        machines_[m] = std::min(machines_[m], answer.machines[m]);
+    }
+    std::vector<uint32_t> machines() const {
+      MutexLock lock(mutex_);
+      return machines_;
+    }
+    uint32_t of(size_t machine) const {
+      MutexLock lock(mutex_);
+      return machine < machines_.size() ? machines_[machine] : 0;
+    }
+
+   private:
+    mutable Mutex mutex_;
+    std::vector<uint32_t> machines_ BPS_GUARDED_BY(mutex_);
+  };
+  uint32_t param = 0;
+  uint32_t push = 0;   // as ParamPart::push
+  uint64_t first = 0;  // the element of the parameter where the buffers of the call begin
+  std::shared_ptr<Progress> progress = std::make_shared<Progress>();
+  std::shared_ptr<ParamCopies> copies = nullptr;  // keeps the answers
+  ParamClock restored = {};                       // for kParamRestore: of the value
+  uint32_t machine = 0;                           // as ParamPart::machine
+
+  void note(const ParamClock& answer) const { progress->note(answer); }
+};
+
 struct Collective {
   CallInfo call;
+  std::optional<ParamCall> param{};
   const uint8_t* send = nullptr;
   uint8_t* recv = nullptr;
   bool stageSend = false, stageRecv = false;  // true if the CPU cannot access the buffer (staged_buffers.h)
@@ -57,6 +98,8 @@ struct Collective {
   uint64_t firstRound = 0;  // the number of the call's round 0 among all rounds of the data plane
   uint64_t firstChunk = 0;  // the index of chunks[0] among all chunks in the local ring
 
+  // The part of the parameter that a chunk carries; none if this is no call on a parameter.
+  std::optional<ParamPart> partOf(const ChunkRef& chunk) const;
   bool hasManyRounds() const { return rounds >= 8; }
   bool inPlace() const { return send == recv; }
 };

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
-#include <tuple>
 
 #include "src/base/format.h"
 #include "src/base/log.h"
-#include "src/comm/lanes/bcube/bcube_network.h"
 #include "src/comm/lanes/substitute_lane.h"
 #include "src/plan/send_order.h"
 
@@ -19,155 +16,6 @@ namespace {
 constexpr std::chrono::milliseconds kFlushTimeout(500);
 
 }  // namespace
-
-DataPlane::DataPlane(const DataPlaneSpec& spec) : spec_(spec) {
-  const Roster& roster = spec.control.roster();
-  self_ = roster.ranks[spec.control.rank()].machine;
-  peerTimeout_ = std::chrono::milliseconds(roster.settings.timeoutMs);
-  rail_ = roster.ranks[spec.control.rank()].localRank;
-}
-
-Result<std::unique_ptr<DataPlane>> DataPlane::connect(const DataPlaneSpec& spec) {
-  const Roster& roster = spec.control.roster();
-  std::unique_ptr<DataPlane> plane(new DataPlane(spec));
-  if (plane->spec_.plugin == nullptr)
-    plane->spec_.plugin = BPS_TRY(net::Plugin::load(spec.env.netPlugin, roster.jobId));
-  const std::shared_ptr<net::Plugin>& plugin = plane->spec_.plugin;
-  if (spec.counters != nullptr) plugin->countInto(spec.counters);
-  if (spec.plan.bcube) {
-    BPS_TRY(plane->connectOnBcube());
-    return plane;
-  }
-  const std::optional<int> planned = BPS_TRY(plugin->find(spec.nic.name, spec.nic.busId));
-  const int device = plane->nic_.device = planned.value_or(0);
-  const net::DeviceInfo nic = BPS_TRY(plugin->device(device));
-  plane->nic_.transport = plugin->description() + ", " + nic.name;
-  plane->nic_.name = nic.name;
-  plane->nic_.gpu = nic.gpu;
-  if (!planned)
-    plane->nic_.gpuObstacle = fmt::format("NIC {} of the plan is not a device of the net plugin", spec.nic.name);
-  else if (!nic.gpu)
-    plane->nic_.gpuObstacle = fmt::format("device {} of the net plugin accepts host memory only", nic.name);
-  // The plugin interface does not report whether a connection uses shared memory. The plugins of
-  // bps prefer shared memory.
-  if (plugin->description().starts_with("bps ") && !spec.env.shmDisable)
-    plane->nic_.transport += ", shared memory inside a machine";
-  const net::MeshShape shape{plane->self_, roster.machines.size(), spec.plan.owners, spec.usesExchangePath()};
-  net::Mesh mesh = BPS_TRY(net::Mesh::createListening(*plugin, device, shape));
-  const std::vector<Blob> handles = BPS_TRY(spec.control.exchange(mesh.handles(), spec.deadline));
-  BPS_TRY(mesh.setPeerHandles(handles));
-  BPS_TRY(plane->connectMesh(mesh, spec.deadline));
-  BPS_TRY(plane->createLanes(spec, mesh));
-  return plane;
-}
-
-// Waits for the failure that the hub reports. A peer that cannot connect closes its listeners, so
-// other ranks fail only as a consequence. The peer's own report explains the cause.
-void DataPlane::waitForHubFailure() const {
-  const Deadline deadline = Deadline::in(std::min<std::chrono::milliseconds>(std::chrono::seconds(3), peerTimeout_));
-  while (!spec_.cancelled() && !deadline.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-Status DataPlane::connectMesh(net::Mesh& mesh, Deadline deadline) {
-  ControlPlane& control = spec_.control;
-  const auto peer = [&] { return control.roster().memberOf(mesh.current(), rail_); };
-  const auto name = [&] { return control.roster().memberName(peer()); };
-  while (true) {
-    Result<Progress> progress = mesh.step();
-    if (!progress.ok()) {
-      const std::string self = control.roster().rankName(control.rank());
-      Status failed = std::move(progress).status().within(self + ": connecting with " + name());
-      control.suspect(peer(), failed.message());
-      waitForHubFailure();
-      return failed;
-    }
-    if (std::move(progress).value() == Progress::kDone) return {};
-    if (spec_.cancelled()) return {Code::kInvalidUsage, "aborted while connecting"};
-    if (deadline.passed())
-      return failure(Code::kRemote, "no data connection with {} within {:g} s", name(), spec_.env.timeout.value);
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(200));  // a plugin has no descriptor to wait for while it connects
-  }
-}
-
-Status DataPlane::connectOnBcube() {
-  const Roster& roster = spec_.control.roster();
-  const std::optional<FabricSpec> fabric = BPS_TRY(parseFabric(spec_.env.fabric));
-  if (!fabric || fabric->shape.text() != spec_.plan.bcube->text())
-    return failure(Code::kInvalidUsage, "{}: BPS_FABRIC is {}, but rank 0 has a {}",
-                   roster.rankName(spec_.control.rank()), fabric ? fabric->shape.text() : "unset",
-                   spec_.plan.bcube->text());
-  const FabricPlace place = BPS_TRY(findPlace(*fabric, interfaceAddresses(), spec_.env.socketIfname));
-  BcubeNetwork network = BPS_TRY(connectBcube({*spec_.plugin, spec_.control, place, spec_.deadline, spec_.cancelled}));
-  nic_.name = network.nics;
-  nic_.transport = fmt::format("{}, {}, {} {}", spec_.plugin->description(), network.nics, place.shape.text(),
-                               place.shape.addressText(place.address));
-  nic_.gpuObstacle = "BPS_FABRIC: all blocks pass through host memory";
-  BcubeSpec spec(Summation::of(roster, spec_.env.reduceThreads));
-  spec.shape = place.shape;
-  spec.address = place.address;
-  spec.machineAt = std::move(network.machineAt);
-  for (const auto& level : place.levels) spec.nics.push_back(level.interface);
-  spec.maxBlockBytes = spec_.plan.limits.maxChunkBytes;
-  spec.window = bcubeWindow(place.shape.k());
-  spec.recorder = recorder(trace::kExchangePath);
-  lanes_.resize(roster.endpoints());
-  ownerless_.bcube = BPS_TRY(BcubePath::create(spec_.buffers, std::move(spec), std::move(network.neighbours)));
-  return {};
-}
-
-Status DataPlane::createLanes(const DataPlaneSpec& spec, net::Mesh& mesh) {
-  const Roster& roster = spec.control.roster();
-  const JobPlan& plan = spec.plan;
-  const size_t machines = roster.machines.size();
-  std::vector<SumService::Lane> service(machines);
-  std::vector<net::PeerConnections> exchange(machines);
-  lanes_.resize(roster.endpoints());
-  for (size_t peer = 0; peer < roster.endpoints(); ++peer) {
-    if (peer == self_) continue;
-    net::PeerConnections connections = mesh.take(peer);
-    if (connections.pushIn) service[peer] = {std::move(connections.pushIn), std::move(connections.answerOut)};
-    if (peer < machines) {
-      exchange[peer].exchangeOut = std::move(connections.exchangeOut);
-      exchange[peer].exchangeIn = std::move(connections.exchangeIn);
-    }
-    if (connections.pushOut) lanes_[peer] = BPS_TRY(createLane(peer, std::move(connections)));
-  }
-  sendOrder_ = sendOrder(plan.weights, plan.owners, self_, machines);
-  if (spec.usesExchangePath())
-    ownerless_.exchange = BPS_TRY(ExchangePath::create(spec.buffers, exchangeSpec(), exchange));
-  if (!plan.owners[self_]) return {};
-  return createService(spec, std::move(service));
-}
-
-Result<std::unique_ptr<Lane>> DataPlane::createLane(size_t owner, net::PeerConnections connections) const {
-  const Roster& roster = spec_.control.roster();
-  const RemoteLane::Shape shape{spec_.plan.depth, spec_.plan.limits.maxChunkBytes, roster.settings.checksum,
-                                roster.isServer(owner), recorder(owner)};
-  return RemoteLane::create(spec_.buffers, shape, std::move(connections));
-}
-
-Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes) {
-  const Roster& roster = spec.control.roster();
-  ServiceSpec service(Summation::of(roster, spec.env.reduceThreads));
-  service.local = self_;
-  service.order = answerOrder(spec.plan.weights, self_, roster.machines.size());
-  service.depth = spec.plan.depth;
-  service.maxChunkBytes = spec.plan.limits.maxChunkBytes;
-  service.recorder = recorder(self_);
-  service.measuresWaits = spec.counters != nullptr;
-  service_ = BPS_TRY(SumService::create(std::move(service), std::move(lanes)));
-  lanes_[self_] = std::make_unique<LocalLane>(spec.buffers, *service_, recorder(self_));
-  return {};
-}
-
-ExchangeSpec DataPlane::exchangeSpec() const {
-  ExchangeSpec exchange(Summation::of(spec_.control.roster(), spec_.env.reduceThreads));
-  exchange.self = self_;
-  exchange.maxChunkBytes = spec_.plan.limits.exchangeChunkBytes;
-  exchange.recorder = recorder(trace::kExchangePath);
-  return exchange;
-}
 
 Result<std::unique_ptr<net::Mesh>> DataPlane::listenFor(size_t endpoint) const {
   net::MeshShape shape{self_, spec_.control.roster().machines.size(), std::vector<bool>(lanes_.size())};
@@ -250,7 +98,33 @@ void DataPlane::submit(Collective& call) {
   call.firstRound = rounds_;
   rounds_ += call.chunks.back().round + 1;
   if (ownerless_.exchange != nullptr) ownerless_.exchange->submittedToLanes(call.call, rounds_);
-  for (size_t i = 0; i < call.chunks.size(); ++i) lanes_[call.chunks[i].owner]->submit(call, i);
+  for (size_t i = 0; i < call.chunks.size(); ++i) submit(call, i);
+}
+
+void DataPlane::submit(Collective& call, size_t index) {
+  const size_t owner = call.chunks[index].owner;
+  if (!call.param) return lanes_[owner]->submit(call, index);
+  if (isForOwner(static_cast<CallOp>(call.call.op)) && takeover_->lost(owner))
+    return spec_.buffers.finished(call, index);
+  lanes_[takeover_->actingOwner(owner)]->submit(call, index);
+}
+
+void DataPlane::loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release) {
+  takeover_->lose(endpoint);
+  if (service_ != nullptr && endpoint < spec_.control.roster().machines.size()) service_->lose(endpoint);
+  if (lanes_[endpoint] != nullptr) {
+    lanes_[endpoint]->forEachComm(release);
+    const std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
+    lanes_[endpoint].reset();
+    std::erase(sendOrder_, endpoint);
+    takeover_->restore(endpoint);
+    for (const SubmittedChunk& chunk : remains->chunks) {
+      const auto op = static_cast<CallOp>(chunk.call->call.op);
+      if (op == CallOp::kParamRestore) spec_.buffers.finished(*chunk.call, chunk.index);
+      else submit(*chunk.call, chunk.index);
+    }
+  }
+  takeover_->settle(endpoint);
 }
 
 uint64_t DataPlane::oldestRound() const {
@@ -271,6 +145,7 @@ bool DataPlane::drained() const {
 // last answers.
 Result<bool> DataPlane::step() {
   bool moved = false;
+  if (takeover_ != nullptr) takeover_->step();
   Status broken;
   failedEndpoint_.reset();
   const auto mergeOutcome = [&](Result<bool> outcome, std::optional<size_t> endpoint) {

@@ -11,15 +11,18 @@
 
 #include "src/base/deadline.h"
 #include "src/base/env.h"
+#include "src/comm/call/param_copies.h"
 #include "src/comm/lanes/bcube/bcube_path.h"
 #include "src/comm/lanes/exchange_path.h"
 #include "src/comm/lanes/lane.h"
+#include "src/comm/lanes/parameters/owner_takeover.h"
 #include "src/comm/lanes/recovery.h"
 #include "src/control/control_plane.h"
 #include "src/net/net.h"
 #include "src/net/net_counters.h"
 #include "src/plan/job_plan.h"
-#include "src/service/sum_service.h"
+#include "src/service/chunk_service.h"
+#include "src/service/parameters/param_store.h"
 
 namespace bps {
 
@@ -42,6 +45,8 @@ struct DataPlaneSpec {
   trace::Recorder* recorder = nullptr;  // null: events are not recorded
   // Null, or what the connections count into. With counters, the data plane also measures waitTimes().
   std::shared_ptr<net::NetCounters> counters{};
+  std::shared_ptr<ParamStore> store{};  // if the owners keep parameters
+  std::shared_ptr<ParamCopies> copies{};
 
   bool usesExchangePath() const { return onMainRail && plan.limits.exchangeChunkBytes > 0; }
 };
@@ -89,6 +94,9 @@ class DataPlane final : public GpuRegionRegistrar {
   // Returns the lane to the owner or, if changeLane() has a new lane to it, the new lane.
   Lane& lane(size_t endpoint) { return *newestLane(endpoint); }
 
+  // Asynchronous training goes on without an endpoint (OwnerTakeover). Passes the connections of the lane to `release`
+  // before they close.
+  void loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release);
   // A server joins in four steps. First the caller exchanges the handles of listenFor() with the server, and steps the
   // mesh until it is connected. Then prepareLane() creates the new lane. As soon as canChangeLane(), changeLane() puts
   // the new lane in its place, for the chunks that are submitted from then on. dropLanes() ends the lane that was
@@ -123,17 +131,19 @@ class DataPlane final : public GpuRegionRegistrar {
     return {spec_.recorder, static_cast<uint16_t>(peer), static_cast<uint8_t>(rail_)};
   }
   Status createLanes(const DataPlaneSpec& spec, net::Mesh& mesh);
-  Status createService(const DataPlaneSpec& spec, std::vector<SumService::Lane> lanes);
+  Status createService(const DataPlaneSpec& spec, std::vector<ChunkService::Lane> lanes);
   Result<std::unique_ptr<Lane>> createLane(size_t owner, net::PeerConnections connections) const;
   std::unique_ptr<Lane>& newestLane(size_t endpoint) {
     return change_.next != nullptr && change_.endpoint == endpoint ? change_.next : lanes_[endpoint];
   }
   uint64_t oldestRound() const;
+  void submit(Collective& call, size_t index);
+  void createTakeover();
 
   DataPlaneSpec spec_;
   size_t self_ = 0, rail_ = 0;
   uint64_t rounds_ = 0;  // of all submitted calls
-  std::unique_ptr<SumService> service_;
+  std::unique_ptr<ChunkService> service_;
   struct Ownerless {                         // the paths of calls without owners
     std::unique_ptr<ExchangePath> exchange;  // null if no call takes the exchange path
     std::unique_ptr<BcubePath> bcube;        // if set, it carries all calls, and there are no lanes
@@ -146,9 +156,9 @@ class DataPlane final : public GpuRegionRegistrar {
     std::unique_ptr<Lane> previous;  // between changeLane() and dropLanes()
   };
   LaneChange change_;
-  std::vector<size_t> sendOrder_;  // order of the owners, see plan/send_order.h
+  std::unique_ptr<OwnerTakeover> takeover_;  // null if the owners keep no parameters
+  std::vector<size_t> sendOrder_;            // order of the owners, see plan/send_order.h
   std::optional<size_t> failedEndpoint_;
-  std::chrono::milliseconds peerTimeout_{};
   Nic nic_;
 };
 

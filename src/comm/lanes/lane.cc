@@ -6,9 +6,19 @@
 
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
+#include "src/comm/call/param_copies.h"
 #include "src/comm/lanes/lane.h"
 
 namespace bps {
+namespace {
+
+// A rank may have no value of a part that is restored.
+size_t sentBytes(const ChunkView& view) {
+  return carriesContribution(static_cast<CallOp>(view.call.op)) && view.source != nullptr ? view.bytes : 0;
+}
+size_t answerBytes(const ChunkView& view) { return carriesAnswer(static_cast<CallOp>(view.call.op)) ? view.bytes : 0; }
+
+}  // namespace
 
 Status Lane::registerGpuRegion(const net::GpuRegion&, const net::GpuRegistrationModes&, Deadline) {
   return {Code::kInvalidUsage, "the CPU of this machine sums the chunk"};
@@ -28,8 +38,8 @@ Result<std::unique_ptr<Lane>> RemoteLane::create(ChunkBuffers& buffers, const Sh
 }
 
 Status RemoteLane::prepare() {
-  BPS_TRY(pushHeaders_.prepare(pushQueue_.comm(), shape_.depth, kDataHeaderBytes));
-  BPS_TRY(answerHeaders_.prepare(answerQueue_.comm(), shape_.depth, kDataHeaderBytes));
+  BPS_TRY(pushHeaders_.prepare(pushQueue_.comm(), shape_.depth, shape_.headerBytes));
+  BPS_TRY(answerHeaders_.prepare(answerQueue_.comm(), shape_.depth, shape_.headerBytes));
   return answers_.prepare(answerQueue_.comm(), (shape_.keepsSums ? 2 : 1) * shape_.depth, shape_.maxChunkBytes);
 }
 
@@ -54,27 +64,28 @@ void RemoteLane::pushHeader(const InFlight& flight) {
   const ChunkView& view = flight.view;
   DataHeader header;
   header.sequence = DataHeader::sequenceForChunk(count_.admitted);
-  header.first = chunkRefOf(flight.chunk).round == 0;
+  header.part = flight.chunk.call->partOf(chunkRefOf(flight.chunk));
+  header.first = header.part || chunkRefOf(flight.chunk).round == 0;
+  if (view.call.op == static_cast<uint8_t>(CallOp::kParamRestore)) header.clock = flight.chunk.call->param->restored;
   header.call = view.call;
-  if (shape_.checksum) header.payload = crc32c(view.source, view.bytes);
-  DataHeaderBytes encoded;
-  const size_t bytes = encode(header, encoded);
-  std::memcpy(pushHeaders_.slot(count_.admitted), encoded.data(), bytes);
+  if (shape_.checksum) header.payload = crc32c(view.source, sentBytes(view));
+  const size_t bytes = encode(header, {pushHeaders_.slot(count_.admitted), shape_.headerBytes});
   pushQueue_.push(pushHeaders_.message(count_.admitted, bytes));
 }
 
 Status RemoteLane::pushPayload(InFlight& flight) {
   const ChunkView& view = flight.view;
   auto* source = const_cast<uint8_t*>(view.source);
-  if (view.bytes > 0 && !view.onGpu) flight.sendMemory = BPS_TRY(pushQueue_.comm().registerMemory(source, view.bytes));
-  pushQueue_.push({source, view.bytes, view.onGpu ? gpu_.send : flight.sendMemory});
+  const size_t bytes = sentBytes(view);
+  if (bytes > 0 && !view.onGpu) flight.sendMemory = BPS_TRY(pushQueue_.comm().registerMemory(source, bytes));
+  pushQueue_.push({source, bytes, view.onGpu ? gpu_.send : flight.sendMemory});
   return {};
 }
 
 Status RemoteLane::postAnswerReceives(InFlight& flight) {
   const ChunkView& view = flight.view;
   const uint64_t number = count_.receivesPosted++;
-  answerQueue_.push(answerHeaders_.message(number, kDataHeaderBytes));
+  answerQueue_.push(answerHeaders_.message(number, shape_.headerBytes));
   if (view.inPlace) {
     answerQueue_.push(answers_.message(number, shape_.maxChunkBytes));
   } else if (view.onGpu) {
@@ -121,14 +132,18 @@ Status RemoteLane::retire() {
 Status RemoteLane::consumeAnswer(const InFlight& flight) {
   const size_t headerSize = answerQueue_.takeReceivedBytes(), payloadSize = answerQueue_.takeReceivedBytes();
   const DataHeader header = BPS_TRY(decodeDataHeader({answerHeaders_.slot(count_.answered), headerSize}));
-  if (!header.isForChunk(count_.answered) || header.first || payloadSize != flight.view.bytes)
+  const bool parameters = flight.chunk.call->param.has_value();
+  if (!header.isForChunk(count_.answered) || header.first || header.clock.has_value() != parameters ||
+      payloadSize != answerBytes(flight.view))
     return failure(Code::kRemote,
                    "answer {}{} of {} bytes came where answer {} (modulo 65536) to call #{}, of {} bytes, was due",
                    header.sequence, header.first ? " with a call" : "", payloadSize,
-                   DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, flight.view.bytes);
+                   DataHeader::sequenceForChunk(count_.answered), flight.view.call.number, answerBytes(flight.view));
   const uint8_t* received = flight.view.inPlace ? answers_.slot(count_.answered) : flight.view.target;
   if (shape_.checksum) BPS_TRY(checkPayload(header, {received, payloadSize}, count_.answered, flight.view.call));
-  if (flight.view.inPlace) std::memcpy(flight.view.target, received, payloadSize);
+  if (parameters) keepAnswer(flight, *header.clock, received);
+  const bool writes = payloadSize > 0 && writesTarget(static_cast<CallOp>(flight.view.call.op));
+  if (flight.view.inPlace && writes) std::memcpy(flight.view.target, received, payloadSize);
   else if (shape_.keepsSums && !flight.view.onGpu && payloadSize > 0)
     std::memcpy(answers_.slot(count_.answered), received, payloadSize);
   if (shape_.keepsSums) kept_.push_back({flight.view.call, payloadSize});
@@ -136,6 +151,16 @@ Status RemoteLane::consumeAnswer(const InFlight& flight) {
   if (flight.recvMemory != nullptr) answerQueue_.comm().deregister(flight.recvMemory);
   ++count_.answered;
   return {};
+}
+
+// After the answer to an initial value, its sender has the value too.
+void RemoteLane::keepAnswer(const InFlight& flight, const ParamClock& clock, const uint8_t* answer) const {
+  const ParamCall& param = *flight.chunk.call->param;
+  const auto op = static_cast<CallOp>(flight.view.call.op);
+  param.note(clock);
+  if (param.copies == nullptr || (!carriesAnswer(op) && op != CallOp::kParamSet)) return;
+  param.copies->keep(*flight.chunk.call->partOf(chunkRefOf(flight.chunk)), clock,
+                     op == CallOp::kParamSet ? flight.view.source : answer);
 }
 
 std::optional<LaneRemains> RemoteLane::takeRemains() {
@@ -266,7 +291,12 @@ Result<bool> LocalLane::step(uint64_t) {
     const ChunkView view = buffers_.view(*chunk.call, chunk.index);
     if (recorder_) record(trace::Stage::kChunkAdmitted, chunk, offered_);
     ++offered_;
-    service_.offer({view.call, view.source, view.target, view.bytes});
+    LocalChunk local{view.call, view.source, view.target, view.bytes, chunk.call->partOf(chunkRefOf(chunk))};
+    if (local.part) {
+      local.note = [call = chunk.call](const ParamClock& clock) { call->param->note(clock); };
+      if (view.call.op == static_cast<uint8_t>(CallOp::kParamRestore)) local.restored = chunk.call->param->restored;
+    }
+    service_.offer(local);
     inService_.push_back(chunk);
     waiting_.pop_front();
     moved = true;

@@ -32,8 +32,8 @@
 #include "src/comm/lanes/slot_ring.h"
 #include "src/net/mesh.h"
 #include "src/net/message_queue.h"
+#include "src/service/chunk_service.h"
 #include "src/service/peer_wait.h"
-#include "src/service/sum_service.h"
 #include "src/trace/recorder.h"
 
 namespace bps {
@@ -96,6 +96,7 @@ class RemoteLane final : public Lane {
     bool checksum = false;   // chunks and answers carry checksums
     bool keepsSums = false;  // true for a lane to a server
     trace::ChunkRecorder recorder{};
+    size_t headerBytes = kDataHeaderBytes;
   };
   static Result<std::unique_ptr<Lane>> create(ChunkBuffers& buffers, const Shape& shape,
                                               net::PeerConnections connections);
@@ -157,6 +158,7 @@ class RemoteLane final : public Lane {
   Result<bool> isVisible(InFlight& flight);
   Status retire();
   Status consumeAnswer(const InFlight& flight);
+  void keepAnswer(const InFlight& flight, const ParamClock& clock, const uint8_t* answer) const;
   Result<bool> move(uint64_t oldestRound);
   void record(trace::Stage stage, const InFlight& flight, uint64_t chunk) const {
     shape_.recorder.add(stage, flight.view.call.number, chunk, flight.view.bytes);
@@ -176,10 +178,10 @@ class RemoteLane final : public Lane {
   Status failure_;  // failure of admit() or retire(), after which nothing moves
 };
 
-// The lane to the summation service in this process.
+// The lane to the service in this process.
 class LocalLane final : public Lane {
  public:
-  LocalLane(ChunkBuffers& buffers, SumService& service, const trace::ChunkRecorder& recorder = {})
+  LocalLane(ChunkBuffers& buffers, ChunkService& service, const trace::ChunkRecorder& recorder = {})
       : Lane(buffers), service_(service), recorder_(recorder) {}
   Result<bool> step(uint64_t oldestRound) override;
   uint64_t oldestRound() const override {
@@ -192,7 +194,7 @@ class LocalLane final : public Lane {
     recorder_.add(stage, chunk.call->call.number, number, chunkRefOf(chunk).bytes);
   }
 
-  SumService& service_;
+  ChunkService& service_;
   const trace::ChunkRecorder recorder_;
   std::deque<Submitted> inService_;
   uint64_t offered_ = 0, retired_ = 0;

@@ -27,6 +27,7 @@ void ServerTally::note(const ServerEvent& event) {
       if (present_[event.server]) count(Change::kLost);
       set(event.server, false);
       break;
+    case Kind::kRankLost:
     case Kind::kHandles:
     case Kind::kConnected:
     case Kind::kEnd:

@@ -240,6 +240,10 @@ bool CallScheduler::mayBeginCall() const {
 
 Status CallScheduler::handleServerEvents() {
   while (servers_.eventsPending()) {
+    if (session_.control.roster().settings.parameters) {
+      loseOwner(servers_.takeOldest());
+      continue;
+    }
     // A lane that is made now carries host memory only.
     if (staged() != nullptr && servers_.nextChangesLane())
       staged()->excludeFromGpu(session_.control.roster().machines.size() + servers_.nextServer());
@@ -254,6 +258,20 @@ Status CallScheduler::handleServerEvents() {
   return {};
 }
 
+// Asynchronous training goes on without a rank or server.
+void CallScheduler::loseOwner(const ServerEvent& event) {
+  const Roster& roster = session_.control.roster();
+  const bool rank = event.kind == ServerEvent::Kind::kRankLost;
+  const size_t member = rank ? event.server : roster.ranks.size() + event.server;
+  broken_.reported[member] = true;
+  if (broken_.firstMember == member) broken_.firstError.clear();
+  if (session_.counters != nullptr && !rank) session_.counters->servers.note(event);
+  logWarn(Subsystem::kColl, "{} is lost, and the training goes on without it: {}", roster.memberName(member),
+          event.text);
+  if (plane_ != nullptr)
+    plane_->loseOwner(roster.endpointOf(member), [this](net::Comm& comm) { waiter_.remove(comm); });
+}
+
 void CallScheduler::reportWait() {
   if (plane_ == nullptr) return;
   const std::optional<EndpointWait> wait = plane_->checkWait();
@@ -266,7 +284,7 @@ void CallScheduler::reportWait() {
 }
 
 Status CallScheduler::failIfWaitingForDeparted() {
-  if (active_.empty()) return {};
+  if (active_.empty() || session_.control.roster().settings.parameters) return {};
   if (copying()) {  // a copy out waits for no rank, and StagedBuffers limits its time
     waits_.departedDeadline = Deadline::never();
     return {};

@@ -37,6 +37,7 @@ class CallScheduler final : public ProgressWork {
   bool quiescent() const override {
     return queued_.empty() && active_.empty() && (plane_ == nullptr || plane_->drained());
   }
+  bool servesPeers() const override { return plane_ != nullptr && session_.control.roster().settings.parameters; }
   bool hasCallsInFlight() const override { return !active_.empty(); }
   uint64_t completed() const override { return counts_.completed; }
 
@@ -58,6 +59,7 @@ class CallScheduler final : public ProgressWork {
   bool awaitsStream() const { return staged() != nullptr && staged()->awaitsStream(); }
   Status failIfWaitingForDeparted();
   Status handleServerEvents();
+  void loseOwner(const ServerEvent& event);
   bool mayBeginCall() const;
   // True if a chunk waits for the calls of a communicator with a higher priority.
   bool withheld() const { return gate_ != nullptr && gate_->withholds(); }

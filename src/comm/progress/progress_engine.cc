@@ -99,19 +99,19 @@ void ProgressEngine::handOver() {
   if (state_.load() != State::kRunning) return;
   const bool quiescent = work_->quiescent();
   if (quiescent) observed_.drained.store(work_->completed());
-  const bool mustPoll = !quiescent && (lastStepMoved_ || work_->needsPolling());
+  const bool mustPoll = !work_->idle() && (lastStepMoved_ || work_->needsPolling());
   if (announceIdle() && callerError_.ok() && !mustPoll) return;
   wake();
 }
 
 bool ProgressEngine::announceIdle() {
   const bool nothingCame = armForSleep();
-  return idleWaiter_.watchConnections(!work_->quiescent()).ok() && nothingCame;
+  return idleWaiter_.watchConnections(!work_->idle()).ok() && nothingCame;
 }
 
 bool ProgressEngine::armForSleep() {
   bool nothingCame = inbox_.prepareToSleep();
-  if (!work_->quiescent()) nothingCame = work_->arm() && nothingCame;  // without a call, no data from peers is needed
+  if (!work_->idle()) nothingCame = work_->arm() && nothingCame;  // without a call, no data from peers is needed
   return nothingCame && !mustStop();
 }
 
@@ -144,9 +144,8 @@ Status ProgressEngine::loop() {
     if (!callerActive_.load()) {
       if (leftToCaller_.watched && !work_->quiescent()) leftToCaller_.expected = false;  // no caller moves the call
       if (BPS_TRY(step())) continue;
-      if (work_->quiescent()) {
-        observed_.drained.store(work_->completed());
-      } else if (spin_.consume()) {
+      if (work_->quiescent()) observed_.drained.store(work_->completed());
+      if (!work_->idle() && spin_.consume()) {
         work_->selectNeeded();
         ::sched_yield();
         continue;

@@ -55,7 +55,7 @@ Status ProgressThread::prepare(Deadline deadline) {
 Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline deadline) {
   const Roster& roster = session_->control.roster();
   const size_t localRank = session_->self().localRank;
-  if (roster.machines.size() == 1) return std::unique_ptr<DataPlane>();
+  if (roster.machines.size() == 1 && !roster.settings.parameters) return std::unique_ptr<DataPlane>();
   if (!session_->rails.drives(localRank)) {
     // This exchange includes every rank that could have driven a rail.
     if (localRank < session_->plan.rails)
@@ -63,10 +63,10 @@ Result<std::unique_ptr<DataPlane>> ProgressThread::connectDataPlane(Deadline dea
     return std::unique_ptr<DataPlane>();
   }
   gate_.emplace(machineBuffers(), session_->priority, ChunkGate::longestPause(roster.waitReportTime()));
-  auto plane = BPS_TRY(DataPlane::connect({session_->env, session_->control, session_->plan, session_->nic,
-                                           session_->plugin, *gate_, deadline, [this] { return cancelled(); },
-                                           localRank == session_->rails.mainRail(), session_->recorder.get(),
-                                           session_->counters != nullptr ? session_->counters->network : nullptr}));
+  auto plane = BPS_TRY(DataPlane::connect(
+      {session_->env, session_->control, session_->plan, session_->nic, session_->plugin, *gate_, deadline,
+       [this] { return cancelled(); }, localRank == session_->rails.mainRail(), session_->recorder.get(),
+       session_->counters != nullptr ? session_->counters->network : nullptr, session_->store, session_->copies}));
   transport_ = plane->transport();
   if (whyNoGpuDirect_.empty()) whyNoGpuDirect_ = plane->whyNoGpuDirect();
   if (whyNoGpuDirect_.empty() && roster.settings.checksum)

@@ -22,6 +22,9 @@ class ProgressWork {
   virtual Status checkStalls() = 0;
   // True if no call is pending and the transport has accepted all data that peers wait for.
   virtual bool quiescent() const = 0;
+  // True if peers may need this rank while it has no call.
+  virtual bool servesPeers() const { return false; }
+  bool idle() const { return quiescent() && !servesPeers(); }
   // True if a stream has reached a call that has not ended yet.
   virtual bool hasCallsInFlight() const = 0;
   virtual uint64_t completed() const = 0;

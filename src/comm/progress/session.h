@@ -31,7 +31,9 @@ struct SessionBase {
   std::shared_ptr<Doorbell> bell;  // wakes the progress thread
   CudaBackend* cuda;               // null if all buffers are in host memory
   const CommPriority& priority;
-  CommCounters* counters = nullptr;  // null if nothing counts
+  CommCounters* counters = nullptr;             // null if nothing counts
+  std::shared_ptr<ParamStore> store = nullptr;  // if the communicator keeps parameters
+  std::shared_ptr<ParamCopies> copies = nullptr;
 };
 
 struct Session : SessionBase {

@@ -29,6 +29,11 @@ Status CallCutter::cut(Collective& call, const FirstError& failure) {
   return {};
 }
 
+Cut CallCutter::cutParameter(size_t count, DataType type, const CutLimits& limits) {
+  MutexLock lock(mutex_);
+  return cutter_.next(count, elementBytes(type), limits);
+}
+
 uint64_t CallCutter::hold() {
   MutexLock lock(mutex_);
   ++holds_;

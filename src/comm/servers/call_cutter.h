@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 
+#include "cpu_reduce/reduce.h"
 #include "src/base/mutex.h"
 #include "src/comm/call/collective.h"
 #include "src/comm/failure/first_error.h"
@@ -23,6 +24,8 @@ class CallCutter {
   // Sets the chunks of the next call. While the CallCutter is held, waits for release() or for a failure of the
   // communicator. Only the thread that uses the communicator calls cut().
   Status cut(Collective& call, const FirstError& failure);
+  // The cut of a parameter (asynchronous training), which all calls on it have.
+  Cut cutParameter(size_t count, DataType type, const CutLimits& limits);
   // Any thread may call the functions below. After hold(), cut() waits until there was a release() for every hold().
   // Returns the number of calls that are cut.
   uint64_t hold();

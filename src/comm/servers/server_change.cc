@@ -44,6 +44,7 @@ Status ServerChange::handle(const ServerEvent& event) {
       end();
       return {};
     case Kind::kLost:
+    case Kind::kRankLost:
       break;
   }
   return unexpected(event);

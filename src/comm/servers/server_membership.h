@@ -39,6 +39,12 @@ class ServerMembership {
   // Handles the oldest pending event and returns it. May block for a few round trips between the ranks if a server is
   // lost (ServerRecovery::recover()).
   Result<ServerEvent> handleOldest(bool unfinishedCalls);
+  // Takes the oldest event, for asynchronous training, where no change or recovery follows.
+  ServerEvent takeOldest() {
+    ServerEvent event = *events_.oldest();
+    events_.handled();
+    return event;
+  }
   // Goes on with a change. Returns whether anything moved.
   Result<bool> step(uint64_t callsBegun) { return change_.step(callsBegun); }
   // True if this rank may begin the call with this number.

@@ -112,6 +112,7 @@ Status setUpMachine(Session& session, Deadline deadline) {
   else BPS_TRY(setUpLocalReducer(session, machine, network, deadline));
   session.rails = BPS_TRY(negotiateRails(session, deadline));
   if (session.local != nullptr) session.local->setRails(session.rails);
+  if (roster.settings.parameters) session.whyNoGpuDirect = "parameters pass through host memory";
   if (!session.env.gpuDirect) session.whyNoGpuDirect = "BPS_GPUDIRECT is 0";
   if (session.cuda == nullptr) session.whyNoGpuDirect = "there is no CUDA device";
   if (session.traffic() == nullptr) return {};

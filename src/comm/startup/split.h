@@ -15,6 +15,7 @@ struct Membership {
   uint32_t nRanks = 1;
   int device = -1;            // number of the CUDA device; -1 means the current device of the thread
   bool onOneMachine = false;  // true if a split or shrink leaves ranks of one machine only
+  bool parameters = false;    // JobSettings::parameters; every rank then counts as a machine of its own
   ShrinkGroup shrink{};
 };
 

@@ -39,17 +39,26 @@ void ControlOpTable::open(ControlOp kind) {
   b.since = b.deadline = Deadline::never();
   if (kind == ControlOp::kRecovery)
     for (size_t rank : left_) addEmpty(b, rank);
+  for (size_t rank : lost_)
+    if (takesPart(b.participants, rank)) addEmpty(b, rank);
 }
 
-void ControlOpTable::addEmpty(OpState& recovery, size_t rank) {
-  recovery.parts[rank].emplace(1);
-  ++recovery.arrived;
+void ControlOpTable::addEmpty(OpState& op, size_t rank) {
+  if (op.parts[rank]) return;
+  op.parts[rank].emplace(1);
+  ++op.arrived;
 }
 
 void ControlOpTable::rankLeft(size_t rank) {
   left_.push_back(rank);
   OpState& recovery = opState(ControlOp::kRecovery);
-  if (!recovery.parts[rank]) addEmpty(recovery, rank);
+  addEmpty(recovery, rank);
+}
+
+void ControlOpTable::rankLost(size_t rank) {
+  lost_.push_back(rank);
+  for (const ControlOp kind : kKinds)
+    if (takesPart(opState(kind).participants, rank)) addEmpty(opState(kind), rank);
 }
 
 std::string ControlOpTable::validate(size_t participant, const ControlOpInput& part) const {
@@ -82,6 +91,8 @@ Status ControlOpTable::add(size_t participant, ControlOpInput part) {
   b.parts[participant] = std::move(part.blobs);
   return {};
 }
+
+bool ControlOpTable::begun(ControlOp kind) const { return opState(kind).since.at() != Deadline::never().at(); }
 
 bool ControlOpTable::complete(ControlOp kind) const {
   return opState(kind).arrived == opState(kind).participants.size();

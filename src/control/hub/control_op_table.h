@@ -27,6 +27,8 @@ class ControlOpTable {
   // Adds one participant's input. If the input breaks the protocol, add() fails with a text that says how.
   Status add(size_t participant, ControlOpInput part);
   bool complete(ControlOp kind) const;
+  // True if a participant that is not lost has sent its input.
+  bool begun(ControlOp kind) const;
   uint32_t number(ControlOp kind) const { return opState(kind).number; }
   // Call resultFor() only for an operation that is complete.
   const std::vector<size_t>& participants(ControlOp kind) const { return opState(kind).participants; }
@@ -36,6 +38,8 @@ class ControlOpTable {
   bool serversConfirmed() const { return number(ControlOp::kExchange) > 0 && number(ControlOp::kBarrier) > 0; }
   // Gives the rank an empty item in this recovery and in all later ones.
   void rankLeft(size_t rank);
+  // Gives the rank an empty item in all operations, those that wait and later ones.
+  void rankLost(size_t rank);
 
   // deadline() is the earliest deadline of all participants. timeoutText() is the error text of an operation whose
   // deadline has passed.
@@ -65,7 +69,7 @@ class ControlOpTable {
   OpState& opState(ControlOp kind) { return opStates_[static_cast<size_t>(kind)]; }
   const OpState& opState(ControlOp kind) const { return opStates_[static_cast<size_t>(kind)]; }
   void open(ControlOp kind);
-  static void addEmpty(OpState& recovery, size_t rank);
+  static void addEmpty(OpState& op, size_t rank);
   // Describes what is wrong with an input. Empty if the input is valid.
   std::string validate(size_t participant, const ControlOpInput& part) const;
   Blob exchanged(size_t from, size_t to, size_t rail) const;
@@ -75,6 +79,7 @@ class ControlOpTable {
   Roster roster_;
   std::array<OpState, kControlOps> opStates_;
   std::vector<size_t> left_;      // the ranks that have left
+  std::vector<size_t> lost_;      // the ranks that are lost
   std::vector<uint32_t> splits_;  // for each rank, the number of splits whose outcome it knows
 };
 

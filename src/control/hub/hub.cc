@@ -118,19 +118,40 @@ bool Hub::holdLoss(size_t member, const Status& why) {
 // Goes on without a server. Returns the failure if it is not the server's loss.
 Status Hub::lose(size_t member, const Status& why) {
   const bool own = why.code() == Code::kRemote || why.code() == Code::kSystem;
-  if (!own || !mayLose(member)) return why.clone();
+  if (!own || !(mayLose(member) || mayLoseRank(member))) return why.clone();
   if (members_[member].left) return {};
+  if (member < roster_.ranks.size()) {
+    loseRank(member, why);
+    return {};
+  }
   const auto server = static_cast<uint32_t>(member - roster_.ranks.size());
   members_[member].link->sendFailure(
       failure(Code::kRemote, "{} goes on without this server: {}", roster_.rankName(0), why.message()));
   members_[member].link.reset();
   memberGone(member);
-  ++lost_;
-  changes_->onLost(server);
+  if (changes_) {
+    ++lost_;
+    changes_->onLost(server);
+  }
   ServerEvent loss{ServerEvent::Kind::kLost, server};
   loss.text = why.message();
   for (size_t rank = 0; rank < roster_.ranks.size(); ++rank) tell(rank, loss);
   return {};
+}
+
+// Asynchronous training goes on without the rank.
+void Hub::loseRank(size_t rank, const Status& why) {
+  members_[rank].link->sendFailure(
+      failure(Code::kRemote, "{} goes on without this rank: {}", roster_.rankName(0), why.message()));
+  members_[rank].link.reset();
+  memberGone(rank);
+  ServerEvent loss{ServerEvent::Kind::kRankLost, static_cast<uint32_t>(rank)};
+  loss.text = why.message();
+  for (size_t other = 0; other < roster_.ranks.size(); ++other) tell(other, loss);
+  ops_->rankLost(rank);
+  for (size_t kind = 0; kind < kControlOps; ++kind)
+    if (ops_->begun(static_cast<ControlOp>(kind)) && ops_->complete(static_cast<ControlOp>(kind)))
+      finishOp(static_cast<ControlOp>(kind));
 }
 
 void Hub::memberGone(size_t member) {
@@ -191,6 +212,7 @@ Status Hub::handle(size_t member, const Frame& frame) {
       return changes_->onReply(member, BPS_TRY(decodeFrom<ServerReply>(link, frame)));
     case MessageType::kDrain:
       if (member < roster_.ranks.size() || !frame.payload.empty()) return unexpectedFrame(link, frame);
+      if (!changes_) return {Code::kRemote, roster_.memberName(member) + " was asked to end"};
       changes_->onDrain(member - roster_.ranks.size());
       return {};
     default: {
@@ -261,7 +283,7 @@ Status Hub::memberLeft(size_t member) {
 Status Hub::addSuspicion(size_t from, const Suspect& suspect) {
   const size_t suspected = std::min<size_t>(suspect.member, members_.size());
   if (suspected < members_.size() && members_[suspected].left) return {};
-  const size_t member = mayLose(from) ? from : suspected;
+  const size_t member = mayLose(from) && !roster_.settings.parameters ? from : suspected;
   if (member < members_.size() && members_[member].left) return {};
   suspicions_.add({member, suspected, suspect.text}, Deadline::in(suspicionWindow(roster_.settings.timeoutMs)));
   return {};
@@ -287,7 +309,7 @@ Status Hub::checkDeadlines() {
 
 // Searches for stalled members. Heartbeats wake the hub often enough.
 Status Hub::checkStalls() {
-  if (!nextStallCheck_.passed()) return {};
+  if (!nextStallCheck_.passed() || roster_.settings.parameters) return {};
   nextStallCheck_ = Deadline::in(std::min(milliseconds(roster_.settings.timeoutMs / 10), roster_.waitReportTime() / 4));
   for (size_t member = 1; member < members_.size(); ++member)
     if (const Link* link = members_[member].link.get())

@@ -132,6 +132,11 @@ class Hub final : public ControlNode, public ServerChanges::Host {
     return state_ == State::kRunning && member >= roster_.ranks.size() && member < members_.size() &&
            ops_->serversConfirmed();
   }
+  bool mayLoseRank(size_t member) const {
+    return state_ == State::kRunning && roster_.settings.parameters && member > 0 && member < roster_.ranks.size() &&
+           ops_->serversConfirmed();
+  }
+  void loseRank(size_t rank, const Status& why);
   Status lose(size_t member, const Status& why);
   bool holdLoss(size_t member, const Status& why);
   std::string nameOf(size_t member) const {

@@ -99,7 +99,7 @@ Status Hub::open() {
   Roster roster = admission_.table().roster(args_.servers.job, args_.settings);
   BPS_TRY(checkFabric(roster));
   // A file of servers may list further servers later. More servers than machines add nothing (plan/shares.h).
-  if (servers_.started() && args_.serverList.starts_with('@'))
+  if (servers_.started() && args_.serverList.starts_with('@') && !args_.settings.parameters)
     roster.servers.resize(std::max(args_.servers.targets.size(), roster.machines.size()), ServerEntry{"", 0, false});
   servers_.propose(roster);
   state_ = State::kOpening;
@@ -135,7 +135,7 @@ Status Hub::begin() {
   for (auto& link : servers_.begin()) members_[member++].link = std::move(link);
   for (member = roster_.ranks.size(); member < members_.size(); ++member)
     members_[member].left = !members_[member].link;
-  if (!roster_.servers.empty())
+  if (!roster_.servers.empty() && !roster_.settings.parameters)
     changes_ = std::make_unique<ServerChanges>(roster_, args_.servers, ServerFile(args_.serverList), *this);
   ops_.emplace(roster_);
   stalls_.emplace(roster_);

@@ -109,8 +109,8 @@ Result<bool> CudaBackend::prepare(const AllReduceCall& call, Collective& collect
   BPS_TRY(checkStream(streamOf(call)));
   collective.send = static_cast<const uint8_t*>(buffers.send.address);
   collective.recv = static_cast<uint8_t*>(const_cast<void*>(buffers.recv.address));
-  collective.stageSend = buffers.send.staged;
-  collective.stageRecv = buffers.recv.staged;
+  collective.stageSend = buffers.send.staged && carriesContribution(call.op);
+  collective.stageRecv = buffers.recv.staged && writesTarget(call.op);
   collective.stageScalar = buffers.scalar.staged;
   collective.deviceScalar = buffers.scalar.address;
   return true;
@@ -163,8 +163,13 @@ Status CudaBackend::endGroup() {
   return first;
 }
 
+bool CudaBackend::idle() const {
+  const cuda::CopyQueue* queue = queue_.load();
+  return queue == nullptr || queue->idle();
+}
+
 void CudaBackend::waitForCopies(Deadline deadline) const {
-  if (cuda::CopyQueue* queue = queue_.load()) pollUntil([queue] { return queue->idle(); }, deadline);
+  pollUntil([this] { return idle(); }, deadline);
 }
 
 void CudaBackend::releaseFailedStreams() const {

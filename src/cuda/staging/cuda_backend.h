@@ -59,6 +59,8 @@ class CudaBackend {
   void beginGroup() { group_ = Group{true, {}, {}}; }
   Status endGroup();
 
+  // True if all copies of all calls are done.
+  bool idle() const;
   // Waits until all copies of calls that have ended are done.
   void waitForCopies(Deadline deadline) const;
   // Lets the streams of failed calls go on. Waits for the copies of calls that their streams have reached, for up to 2

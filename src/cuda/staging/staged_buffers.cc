@@ -47,7 +47,8 @@ ChunkView StagedBuffers::view(const Collective& call, size_t index) const {
   uint8_t* target = call.recv + chunk.offset;
   if (call.stageSend) source = call.staging->places[index].contribution;
   if (call.stageRecv) target = call.staging->places[index].sum;
-  return {source, target, chunk.bytes, call.call, source == target, chunk.onGpu};
+  if (!writesTarget(static_cast<CallOp>(call.call.op))) target = const_cast<uint8_t*>(source);
+  return makeView(call, source, target, chunk);
 }
 
 Result<bool> StagedBuffers::step() {

@@ -34,6 +34,22 @@ TEST(Quota, BoundsMemoryToo) {
   EXPECT_TRUE(Quota::reserve(quota, {0, 500}).ok());
 }
 
+TEST(Quota, AJobGrowsToHalfOfWhatOthersLeave) {
+  const auto quota = std::make_shared<Quota>(1024, JobResources{800, 1000});
+  Quota::Reservation first = std::move(Quota::reserve(quota, {0, 100})).value();
+  EXPECT_TRUE(first.grow(400).ok());
+  EXPECT_FALSE(first.grow(1).ok());
+  EXPECT_FALSE(first.grow(SIZE_MAX).ok());
+  Quota::Reservation second = std::move(Quota::reserve(quota, {0, 100})).value();
+  EXPECT_TRUE(second.grow(150).ok());
+  const Status refused = second.grow(1);
+  EXPECT_EQ(refused.code(), Code::kSystem);
+  first = {};
+  EXPECT_TRUE(second.grow(250).ok());
+  second = {};
+  EXPECT_EQ(quota->left().bytes, 1000U) << "everything is released";
+}
+
 TEST(Quota, RaisesTheDescriptorLimit) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -80,9 +80,9 @@ TEST(DataHeader, RefusesInvalidHeaders) {
     return decoded.ok() ? std::string() : std::string(decoded.error().message());
   };
   const std::vector<uint8_t> longest = encoded(sample());
-  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 5; rebuild one side");
+  EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 6; rebuild one side");
   EXPECT_EQ(why(longest, 20, 12), "chunk header with unknown type 12 or operation 5");
-  EXPECT_EQ(why(longest, 21, 6), "chunk header with unknown type 9 or operation 6");
+  EXPECT_EQ(why(longest, 21, 14), "chunk header with unknown type 9 or operation 14");
   EXPECT_EQ(why(longest, 1, 0), "chunk header of 38 bytes, expected 8");
   EXPECT_EQ(why(longest, 1, 1), "chunk header of 38 bytes, expected 30");
   EXPECT_EQ(why(longest, 1, 0x83), "chunk header with invalid flags 0x83");
@@ -165,8 +165,73 @@ TEST(DataHeader, CarriesTheCallsOfAFusedCall) {
   EXPECT_TRUE(decodeDataHeader(encoded(header)).value().call.sameCall(header.call));
 }
 
+DataHeader partHeader(CallOp op) {
+  DataHeader header;
+  header.first = true;
+  header.call.op = static_cast<uint8_t>(op);
+  header.call.count = 1U << 20;
+  header.call.type = 7;
+  header.part = ParamPart{3, 70000, 2, 1ULL << 40, 4096};
+  return header;
+}
+
+std::vector<uint8_t> encodedWithClock(const DataHeader& header) {
+  std::vector<uint8_t> bytes(headerBytesWithClock(header.clock ? header.clock->machines.size() : 0));
+  bytes.resize(encode(header, bytes));
+  return bytes;
+}
+
+TEST(DataHeader, CarriesThePartOfAParameter) {
+  for (const CallOp op : {CallOp::kParamSet, CallOp::kParamPush, CallOp::kParamUndo}) {
+    const DataHeader header = partHeader(op), decoded = decodeDataHeader(encodedWithClock(header)).value();
+    EXPECT_EQ(decoded.call.op, header.call.op);
+    ASSERT_TRUE(decoded.part);
+    EXPECT_EQ(decoded.part->param, 3U);
+    EXPECT_EQ(decoded.part->push, 70000U);
+    EXPECT_EQ(decoded.part->machine, 2U);
+    EXPECT_EQ(decoded.part->offset, 1ULL << 40);
+    EXPECT_EQ(decoded.part->count, 4096U);
+    EXPECT_FALSE(decoded.clock);
+  }
+}
+
+TEST(DataHeader, CarriesTheClockOfAnAnswerAndOfARestoredPart) {
+  for (const bool restored : {false, true})
+    for (const size_t machines : {0U, 1U, 5U, 1000U}) {
+      DataHeader header = restored ? partHeader(CallOp::kParamRestore) : DataHeader();
+      header.clock = ParamClock{1ULL << 33, 6, std::vector<uint32_t>(machines, 7)};
+      for (const bool checksum : {false, true}) {
+        if (checksum) header.payload = 5;
+        const std::vector<uint8_t> bytes = encodedWithClock(header);
+        EXPECT_LE(bytes.size(), headerBytesWithClock(machines));
+        const DataHeader decoded = decodeDataHeader(bytes).value();
+        ASSERT_TRUE(decoded.clock);
+        EXPECT_EQ(decoded.clock->version, 1ULL << 33);
+        EXPECT_EQ(decoded.clock->slowest, 6U);
+        EXPECT_EQ(decoded.clock->machines, header.clock->machines);
+        EXPECT_EQ(decoded.payload, header.payload);
+      }
+    }
+}
+
+TEST(DataHeader, RefusesPartsAndClocksAtTheWrongPlace) {
+  DataHeader header = partHeader(CallOp::kParamPush);
+  header.call.op = static_cast<uint8_t>(CallOp::kSum);
+  EXPECT_FALSE(decodeDataHeader(encodedWithClock(header)).ok()) << "a sum for a parameter";
+  header = partHeader(CallOp::kParamPush);
+  header.part.reset();
+  EXPECT_FALSE(decodeDataHeader(encodedWithClock(header)).ok()) << "a push without a parameter";
+  header = DataHeader();
+  header.clock = ParamClock{1, 1, {1, 2, 3}};
+  std::vector<uint8_t> bytes = encodedWithClock(header);
+  bytes.resize(bytes.size() - 8);
+  const uint32_t check = crc32c(bytes.data(), bytes.size() - sizeof(uint32_t));
+  std::memcpy(bytes.data() + bytes.size() - sizeof check, &check, sizeof check);
+  EXPECT_FALSE(decodeDataHeader(bytes).ok()) << "a clock of fewer machines than it says";
+}
+
 TEST(DataHeader, RefusesInvalidFusedCalls) {
-  const auto why = [](const CallInfo& call, size_t at = 0, uint8_t value = 5) {
+  const auto why = [](const CallInfo& call, size_t at = 0, uint8_t value = 6) {
     DataHeader header;
     header.first = true;
     header.call = call;

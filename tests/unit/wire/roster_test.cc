@@ -70,7 +70,7 @@ TEST(Roster, RefusesOtherVersionsByNumber) {
   bytes[0] = 9;
   Result<Roster> back = decodeRoster(bytes);
   ASSERT_FALSE(back.ok());
-  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 7; rebuild one side");
+  EXPECT_STREQ(back.error().message(), "roster version 9, this side speaks 8; rebuild one side");
 }
 
 TEST(Roster, MalformedBytesAreRefusedSafely) {

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "src/comm/lanes/data_plane.h"
+#include "src/service/sum_service.h"
 #include "tests/unit/comm/lanes/fake_buffers.h"
 #include "tests/unit/comm/lanes/two_machines.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/comm/lanes/lane.h"
+#include "src/service/sum_service.h"
 #include "tests/unit/comm/lanes/fake_buffers.h"
 #include "tests/unit/net/fake/fake_net.h"
 

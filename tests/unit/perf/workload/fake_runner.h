@@ -37,6 +37,10 @@ class FakeRunner : public Runner {
     world_.queues[static_cast<size_t>(rank_)].push_back({send, recv, count, type, op});
     return {};
   }
+  Status initParameter(uint64_t, void*, size_t, bpsDataType_t) override { return {}; }
+  Status pushPull(uint64_t, const void*, void*, size_t, bpsDataType_t) override { return {}; }
+  Status pull(uint64_t, void*, size_t, bpsDataType_t) override { return {}; }
+  Status pushes(uint64_t, uint64_t*) override { return {}; }
   Status groupStart() override { return {}; }
   Status groupEnd() override { return {}; }
   Status synchronize() override {

@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "perf/workload/compare.h"
-#include "perf/workload/gradients.h"
-#include "perf/workload/models.h"
-#include "perf/workload/safetensors.h"
+#include "perf/workload/model/gradients.h"
+#include "perf/workload/model/models.h"
+#include "perf/workload/model/safetensors.h"
 #include "tests/unit/perf/workload/fake_runner.h"
 
 namespace bps::perf {

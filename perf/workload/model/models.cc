@@ -1,4 +1,4 @@
-#include "perf/workload/models.h"
+#include "perf/workload/model/models.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "perf/workload/gradients.h"
+#include "perf/workload/model/gradients.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/api/comm_handle.h"
-#include "src/api/issue.h"
+#include "src/api/group/issue.h"
 
 namespace bps {
 

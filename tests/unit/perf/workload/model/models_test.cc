@@ -1,5 +1,5 @@
 // Compares the layer lists of the neural networks with the published numbers of parameters and with known shapes.
-#include "perf/workload/models.h"
+#include "perf/workload/model/models.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/api/group.h"
+#include "src/api/group/group.h"
 
 #include <atomic>
 #include <thread>

@@ -1,7 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "perf/workload/safetensors.h"
+#include "perf/workload/model/safetensors.h"
 #include "src/base/format.h"
 
 namespace bps::perf {

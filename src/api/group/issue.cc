@@ -1,9 +1,9 @@
-#include "src/api/issue.h"
+#include "src/api/group/issue.h"
 
 #include <map>
 #include <set>
 
-#include "src/api/gpu_groups.h"
+#include "src/api/group/gpu_groups.h"
 #include "src/base/guard.h"
 #include "src/plan/fusion.h"
 

@@ -1,6 +1,6 @@
 // Tests the reader and the writer of safetensors files. The reader must reject every invalid file with an error that
 // gives the file's name and the reason. Written files must read back unchanged.
-#include "perf/workload/safetensors.h"
+#include "perf/workload/model/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

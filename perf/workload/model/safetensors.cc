@@ -1,4 +1,4 @@
-#include "perf/workload/safetensors.h"
+#include "perf/workload/model/safetensors.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

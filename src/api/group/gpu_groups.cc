@@ -1,4 +1,4 @@
-#include "src/api/gpu_groups.h"
+#include "src/api/group/gpu_groups.h"
 
 #include <unistd.h>
 

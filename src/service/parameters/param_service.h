@@ -1,0 +1,110 @@
+// ParamService: keeps the parts of parameters that one endpoint owns, for asynchronous training. bps-server and the
+// ranks of worker machines use the same class.
+//
+// There are no rounds. The requests of a machine are served in their order, whatever the other machines do: a push is
+// added to the part at once, a pull reads the part. The answer carries the value after the machine's own push, so a
+// machine reads what it has written. A chunk is added or read as a whole.
+//
+// If the staleness is limited to s pushes, the answer to push p of a machine waits until every other machine has made
+// push p - s to this part. So with s = 0 the machines train in step, and all get the same values. A machine that has
+// reached a barrier, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
+// with a limit all machines must push to the parameters in the same order.
+//
+// Barriers are numbered. The answer to kParamReach tells which barrier each machine has reached. A lost machine does
+// not count any more when it is settled (comm/lanes/parameters/owner_takeover.h). The answer to kParamLeave waits until
+// all machines leave or have left.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/deadline.h"
+#include "src/base/memory.h"
+#include "src/service/answer_sender.h"
+#include "src/service/chunk_service.h"
+#include "src/service/parameters/param_store.h"
+
+namespace bps {
+
+struct ParamSpec : Summation {
+  explicit ParamSpec(Summation sums = {}) : Summation(std::move(sums)) {}
+
+  std::optional<size_t> local;  // the machine that this service runs in
+  size_t depth = 0;
+  size_t maxChunkBytes = 0;
+  uint32_t staleness = JobSettings::kUnbounded;
+  std::shared_ptr<ParamStore> store;
+};
+
+class ParamService final : public ChunkService {
+ public:
+  static Result<std::unique_ptr<ParamService>> create(ParamSpec spec, std::vector<Lane> lanes);
+
+  Result<bool> step() override;
+  std::optional<size_t> failedMachine() const override { return failedMachine_; }
+  void lose(size_t machine) override;
+  bool canOffer() const override { return offered_.size() + local().waiting.size() < spec_.depth; }
+  void offer(const LocalChunk& chunk) override { offered_.push_back(chunk); }
+  uint64_t retired() override { return retired_; }
+  bool drained() const override;
+  bool active() const override;
+  uint64_t bytesSummed() const override { return counters_.bytesSummed; }
+  ServiceCounters counters() const override;
+  const WaitTimes& waitTimes() const override { return waitTimes_; }
+  std::optional<EndpointWait> checkWait() override { return {}; }  // a slow machine is no failure
+  std::vector<CallInfo> pendingCalls() const override;
+  void addPeerWaits(std::vector<PeerWait>& waits) const override;
+  void forEachComm(const std::function<void(net::Comm&)>& use) override;
+
+ private:
+  struct Request {  // served, but not answered
+    CallInfo call;
+    ParamPart part;
+    const ParamStore::Part* place = nullptr;  // null if isForOwner()
+    void* target = nullptr;                   // of the local machine
+    std::function<void(const ParamClock&)> note;
+  };
+  struct Client {        // a machine
+    PageBuffer results;  // declared before the connections, which use this memory until they close
+    std::unique_ptr<ContributionReceiver> inbound;  // null for the local machine
+    std::unique_ptr<AnswerSender> answers;
+    std::deque<Request> waiting;
+    uint64_t served = 0;
+    uint32_t barriers = 0;  // that the machine has reached
+    bool leaves = false;
+    bool gone = false;     // its connection has ended
+    bool settled = false;  // lost, and its last push is whole or taken back
+  };
+
+  explicit ParamService(ParamSpec spec)
+      : spec_(std::move(spec)), clients_(spec_.machines), waitTimes_(spec_.machines) {}
+  const Client& local() const { return clients_[*spec_.local]; }
+  Result<bool> step(size_t machine);
+  Result<bool> stepLocal();
+  // Carries out what a request asks for, and returns true; its answer may wait. Returns false if the request must wait.
+  Result<bool> serve(size_t machine, const Contribution& contribution);
+  Status serveAsOwner(size_t machine, const Contribution& contribution);
+  Result<ParamStore::Part*> placeOf(size_t machine, const Contribution& contribution);
+  Result<bool> serveArrived(size_t machine);
+  bool mayAnswer(const Request& request) const;
+  uint32_t barriersPassed() const;
+  // The machine that has pushed the least to the part, among those that still push; the number of machines if none
+  // does.
+  size_t slowest(const ParamStore::Part& place) const;
+  // False while another machine has not sent its value of the part.
+  bool complete(const ParamStore::Part& place) const;
+  ParamClock clockOf(const Request& request) const;
+  bool answer(Client& client);
+
+  ParamSpec spec_;
+  std::vector<Client> clients_;
+  std::deque<LocalChunk> offered_;
+  uint64_t retired_ = 0;
+  std::optional<size_t> failedMachine_;
+  ServiceCounters counters_;
+  WaitTimes waitTimes_;
+};
+
+}  // namespace bps
