@@ -3,7 +3,6 @@
 // the same data, which moves as many bytes.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -117,7 +116,7 @@ Result<int> runRow(const std::vector<size_t>& counts, uint64_t& nextKey, const W
   const RankTimes times = BPS_TRY(train(tensors, options, runner));
   const double most = BPS_TRY(runner.maxOverRanks(times.steps)), least = -BPS_TRY(runner.maxOverRanks(-times.steps));
   const double fastest = -BPS_TRY(runner.maxOverRanks(-times.seconds));
-  const double all = static_cast<double>(BPS_TRY(sumOverRanks(std::llround(times.steps * 1e6), runner))) / 1e6;
+  const double all = static_cast<double>(BPS_TRY(sumOverRanks(static_cast<uint64_t>(times.steps * 1e6), runner))) / 1e6;
   const StalenessHistogram staleness = BPS_TRY(times.staleness.ofAllRanks(runner));
   print(runner,
         fmt::format("  {:>12} {:>6} {:>13.3f} {:>9.3f} {:>6.1f} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>6}\n",

@@ -38,7 +38,7 @@ fi
 
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
-for header in bps bps_ext reducer; do
+for header in bps bps_ext params reducer; do
   packaging/from_header.sh include/bps/$header.h "$pages" "$version" 2026-01-01 || bad=1
 done
 for name in $(grep -ohE '^BPS_API .*\(' include/bps/*.h | grep -oE 'bps[A-Za-z]+\(' | tr -d '('); do

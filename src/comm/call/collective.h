@@ -51,9 +51,9 @@ struct ParamCall {
       MutexLock lock(mutex_);
       return machines_;
     }
-    uint32_t of(size_t machine) const {
+    uint32_t of(size_t index) const {
       MutexLock lock(mutex_);
-      return machine < machines_.size() ? machines_[machine] : 0;
+      return index < machines_.size() ? machines_[index] : 0;
     }
 
    private:

@@ -125,7 +125,7 @@ class Parameters : public testing::Test {
 
 TEST_F(Parameters, AreTheInitialValuePlusAllChangesInTheOrderOfTheirOwners) {
   const char* given = std::getenv("BPS_TEST_RUNS");
-  const uint32_t runs = given != nullptr ? std::atoi(given) : kSanitized ? 5 : 20;
+  const uint32_t runs = given != nullptr ? static_cast<uint32_t>(std::atoi(given)) : kSanitized ? 5 : 20;
   for (uint32_t seed = 1; seed <= runs && !HasFatalFailure(); ++seed) checkEquivalence(seed);
 }
 
