@@ -5,24 +5,26 @@
  *
  * The summation servers and the ranks keep the parameters of a model. Each rank trains on its own: it computes a change
  * (a local step of its optimizer), pushes it, and pulls the latest values, which contain the changes of all ranks so
- * far. No rank waits for a slower one.
+ * far. By default, no rank waits for a slower one.
  *
  *   bpsParamInit(comm, key, weights, count, bpsFloat32);            all ranks get the values of rank 0
  *   for each step:
  *     compute change[i] = new weight - weights[i]
  *     bpsParamPushPull(comm, key, change, weights, count, bpsFloat32, stream);
+ *     bpsHostStreamSynchronize(stream);
  *
  * Values. A parameter is its initial value plus all changes that were pushed, in the order in which they arrived. Each
- * push is added with one rounding to the type of the parameter; narrow floating types are widened to float for the
- * addition. Small changes to a parameter of a narrow type can therefore be lost: use bpsFloat32 for weights.
+ * push is added with one rounding to the type of the parameter; floating types of 8 and 16 bits are added as float.
+ * Small changes to a parameter of such a type can therefore be lost: use bpsFloat32 for weights.
  *
  * Order. The pushes of one rank to a parameter are added in their order, and a pull contains the earlier pushes of the
- * same rank. A large parameter has several owners, and is cut into chunks (BPS_PARTITION_BYTES). A push or a pull of a
- * chunk is atomic, but a pull may see another rank's push in some chunks and not yet in others.
+ * same rank. A large parameter is cut into parts of one chunk each (BPS_PARTITION_BYTES), which have several owners. A
+ * push or a pull of a part is atomic, but a pull may see another rank's push in some parts and not yet in others. The
+ * owner answers every push with the new value; the library keeps it in case the owner is lost.
  *
- * Staleness. BPS_STALENESS=s limits how far ranks drift apart: a push by which a rank is more than s pushes to a
- * parameter ahead of the slowest rank ends when the slowest has caught up. With 0 all ranks train in step, and get the
- * same values. With a limit, all ranks must push to the parameters in the same order. Unset: no limit, as in BytePS.
+ * Staleness. BPS_STALENESS=s limits how far ranks drift apart: push p of a rank to a parameter completes when every
+ * other rank has made push p - s. With 0 all ranks train in step, and get the same values. With a limit, all ranks must
+ * push to the parameters in the same order. Unset: no limit, as in BytePS.
  *
  * Ranks. Every rank counts as a machine of its own here, also if several run on one machine.
  *
@@ -45,8 +47,8 @@ extern "C" {
  * comm also connects the ranks and the servers for the parameters. comm must have no calls in flight at this first
  * call.
  *
- * Fails with bpsInvalidUsage on all ranks if they disagree about key, count or type; the error names two of them. Fails
- * with bpsInvalidArgument if data is NULL although count is not 0, or if the type is invalid. */
+ * Fails with bpsInvalidUsage on all ranks if they disagree about key, count or type; the error names two of the ranks.
+ * Fails with bpsInvalidArgument if data is NULL although count is not 0, or if the type is invalid. */
 BPS_API bpsResult_t bpsParamInit(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_t datatype);
 
 /* Each of these functions queues a request on a stream, as bpsAllReduce does, and returns without waiting. The
@@ -71,9 +73,10 @@ BPS_API bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* c
  * ranks keep parts of the parameters. The streams must have passed this rank's requests. */
 BPS_API bpsResult_t bpsParamBarrier(bpsComm_t comm);
 
-/* Writes to `pushes`, which has an element for each rank of comm, how many pushes of each rank the value contains that
- * the last completed request for `key` has got; if chunks differ, the fewest. Does not wait for other ranks. Call the
- * function when the stream has passed the request. Fails with bpsInvalidArgument if the key is unknown. */
+/* Writes to `pushes`, which has an element for each rank of comm, how many pushes of that rank are in the value that
+ * the last completed request for `key` has received. If parts differ, this is the least number. Does not wait for other
+ * ranks. Call the function when the stream has passed the request. Fails with bpsInvalidArgument if the key is unknown.
+ */
 BPS_API bpsResult_t bpsParamPushes(bpsComm_t comm, uint64_t key, uint64_t* pushes);
 
 #ifdef __cplusplus

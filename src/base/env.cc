@@ -108,8 +108,8 @@ const EnvVar kEnvTable[] = {
     {"BPS_TIMEOUT", &Env::timeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "Time limit of start-up and of the detection of a dead or stopped peer."},
     {"BPS_STALENESS", &Env::staleness, "", "0 to 1000000000", 0, 1e9,
-     "Asynchronous training: a rank whose push to a parameter is this many ahead of the slowest rank's waits. 0: all "
-     "ranks push in step. Unset: no rank waits. Rank 0's value applies to all ranks."},
+     "Asynchronous training: a push by which a rank is more than this many pushes ahead of the slowest rank waits. 0: "
+     "all ranks push in step. Unset: no rank waits. Rank 0's value applies to all ranks."},
     {"BPS_SERVER_TIMEOUT", &Env::serverTimeout, "", "seconds, 0.5 to 86400", 0.5, 86400,
      "A server that is silent for this time, or for half of BPS_TIMEOUT if that is shorter, is lost: the calls go on "
      "without it. Rank 0's value applies to all ranks."},

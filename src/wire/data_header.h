@@ -82,7 +82,7 @@ enum class CallOp : uint8_t {
   kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
   kParamAsk = 12,      // how many pushes the part contains, after the loss of a machine
   kParamUndo = 13,     // take back a push of the lost machine
-  kParamSettled = 14,  // the last push of the lost machine is whole everywhere, or taken back
+  kParamSettled = 14,  // the last push of the lost machine is in all parts or in none
   kParamLeave = 15,    // answered when all machines have sent it: nobody needs this machine any more
 };
 constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }

@@ -29,7 +29,7 @@ class AsyncOptimizer:
     divide the learning rate by n, or pass scale=1/n, to train as with averaged gradients.
 
     Parameters on a device, and those that are not contiguous, are copied to and from host memory in each step. Do not
-    wrap the model in DistributedDataParallel. Exceptions have bps's message (torch.distributed.DistBackendError).
+    wrap the model in DistributedDataParallel. Errors raise torch.distributed.DistBackendError with the message of bps.
     """
 
     def __init__(self, optimizer, group=None, scale=1.0):
@@ -77,7 +77,7 @@ class AsyncOptimizer:
         return self._shared.pushes()
 
     def finish(self):
-        """Waits until all ranks have called finish(). All ranks then have the same parameters."""
+        """Waits until all living ranks have called finish(). All ranks then have the same parameters."""
         self._shared.finish()
         self._take_latest()
 

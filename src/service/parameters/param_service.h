@@ -6,13 +6,14 @@
 // machine reads what it has written. A chunk is added or read as a whole.
 //
 // If the staleness is limited to s pushes, the answer to push p of a machine waits until every other machine has made
-// push p - s to this part. So with s = 0 the machines train in step, and all get the same values. A machine that has
-// reached a barrier, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
+// push p - s to this part. So with s = 0 the machines train in step, and all get the same values. A machine that waits
+// at a barrier, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
 // with a limit all machines must push to the parameters in the same order.
 //
-// Barriers are numbered. The answer to kParamReach tells which barrier each machine has reached. A lost machine does
-// not count any more when it is settled (comm/lanes/parameters/owner_takeover.h). The answer to kParamLeave waits until
-// all machines leave or have left.
+// Barriers are numbered. With kParamReach a machine says that it has reached a barrier, and asks which barrier each
+// machine has reached. Barriers stop waiting for a lost machine once its loss is settled
+// (comm/lanes/parameters/owner_takeover.h). With kParamLeave a machine says that it needs the others no more; the
+// answer waits until all machines have said so or are gone.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -75,7 +76,7 @@ class ParamService final : public ChunkService {
     uint32_t barriers = 0;  // that the machine has reached
     bool leaves = false;
     bool gone = false;     // its connection has ended
-    bool settled = false;  // lost, and its last push is whole or taken back
+    bool settled = false;  // lost, and its last push is in all parts or in none
   };
 
   explicit ParamService(ParamSpec spec)

@@ -1,12 +1,13 @@
 // OwnerTakeover: how asynchronous training goes on when machines are lost (docs/async.md).
 //
-// The next living machine takes over the parts of the parameters that a lost endpoint owned. Every machine restores its
-// copies (ParamCopies) there, and the newest one counts.
+// The living machine with the next higher number takes over the parts of the parameters that a lost endpoint owned.
+// Every machine restores its copies (ParamCopies) there, and the one with the most pushes counts.
 //
-// The first living machine settles the last push of a lost machine: it asks the owner of every part how many pushes of
-// the lost machine the part contains, and takes back the last one where another part lacks it. Then it tells all owners
-// that the loss is settled, so that barriers may end. A part that the lost machine itself owned goes on from the newest
-// copy, and may contain fewer of its pushes than the other parts.
+// The living machine with the lowest number settles the last push of a lost machine: it asks the owner of every part
+// how many pushes of the lost machine the part contains. If some parts lack the last push, it tells the owners of the
+// others to subtract this push again. Then it tells all owners that the loss is settled, so that barriers may end. A
+// part that the lost machine itself owned goes on from the copy with the most pushes, and may contain fewer pushes of
+// the lost machine than the other parts.
 //
 // Only the holder of the progress lock (progress_engine.h) uses an OwnerTakeover.
 #pragma once
