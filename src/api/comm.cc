@@ -15,7 +15,7 @@ namespace {
 // Finalizes the local GPU group before the communicator, because the group's calls contain calls of
 // bps.
 Status finalize(const bpsComm& handle) {
-  if (handle.parameters != nullptr && !handle.communicator->finalized()) BPS_TRY(handle.parameters->finish());
+  if (handle.parametersStarted && !handle.communicator->finalized()) BPS_TRY(handle.parameters->finish());
   Status groupStatus = handle.communicator->finalized() ? Status() : finalizeGpuGroup(handle);
   Status whole = handle.communicator->finalize();
   return groupStatus.ok() ? std::move(whole) : std::move(groupStatus);
@@ -71,6 +71,7 @@ Status revoke(bpsComm_t comm, int flags) {
   if (flags != 0) return badArgument("revokeFlags is {}, expected 0", flags);
   reference.handle().revoked = true;
   reference->abort();
+  if (const ParamGroup* parameters = reference.handle().abortable.load()) parameters->abort();
   return {};
 }
 
@@ -86,6 +87,7 @@ Status abortComm(bpsComm_t comm) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   if (handle->state.load(std::memory_order_acquire) == bpsComm::State::kReady)
     handle->communicator->waitForBuffersIdle();
+  if (handle->parametersStarted) handle->parameters->communicator().waitForBuffersIdle();
   releaseByOwner(*handle);
   return {};
 }
@@ -94,6 +96,8 @@ Status abortComm(bpsComm_t comm) {
 Status errorOf(const bpsComm& handle) {
   const auto finalizeState = handle.finalizeState.load(std::memory_order_acquire);
   if (Status failed = checkFailure(handle); !failed.ok()) return failed;
+  if (const ParamGroup* parameters = handle.abortable.load(); parameters != nullptr && !parameters->failure().ok())
+    return parameters->failure();
   return finalizeState == bpsComm::FinalizeState::kInProgress ? Status(Code::kInProgress, "finalizing")
                                                               : handle.error.get();
 }

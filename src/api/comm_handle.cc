@@ -109,6 +109,7 @@ Status startHandle(bpsComm_t* out, std::unique_ptr<bpsComm> handle) {
 
 void abortCalls(const bpsComm& handle) {
   handle.communicator->abort();
+  if (const ParamGroup* parameters = handle.abortable.load()) parameters->abort();
   if (nccl::LocalGpuGroup* gpuGroup = gpuGroupOf(handle)) gpuGroup->end(true);
   handle.communicator->releaseFailedStreams();
 }

@@ -48,6 +48,8 @@ struct bpsComm {
   // buffers inside machines.
   std::unique_ptr<bps::nccl::LocalGpuGroup> gpuGroup;
   std::unique_ptr<bps::ParamGroup> parameters;  // null until the first bpsParamInit
+  bool parametersStarted = false;
+  std::atomic<bps::ParamGroup*> abortable{nullptr};  // `parameters`, for other threads
   uint32_t rank = 0, nRanks = 0;
   bool blocking = true;
   const unsigned forks = bps::forkGeneration();

@@ -11,13 +11,29 @@
 namespace bps {
 namespace {
 
+// Another thread may abort the communicator at any time.
+Status start(bpsComm& handle) {
+  handle.parameters = BPS_TRY(ParamGroup::create(*handle.communicator));
+  handle.abortable.store(handle.parameters.get());
+  if (!handle.communicator->failure().ok()) handle.parameters->abort();
+  BPS_TRY(handle.parameters->start(*handle.communicator));
+  handle.parametersStarted = true;
+  return {};
+}
+
+Result<ParamGroup*> parametersOf(const bpsComm& handle) {
+  if (handle.parametersStarted) return handle.parameters.get();
+  if (handle.parameters != nullptr) return Status(Code::kInvalidUsage, "the first bpsParamInit of comm has failed");
+  return badArgument("comm has no parameters; call bpsParamInit first");
+}
+
 Status init(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_t datatype) {
   const DataType type = BPS_TRY(checkedType(datatype));
   BPS_TRY(checkBuffers(data, data, count, type));
   const HandleReference caller = BPS_TRY(readyCommunicator(comm));
   if (caller->finalized()) return {Code::kInvalidUsage, "comm has been finalized"};
-  std::unique_ptr<ParamGroup>& group = caller.handle().parameters;
-  if (group == nullptr) group = BPS_TRY(ParamGroup::create(*caller));
+  if (caller.handle().parameters == nullptr) BPS_TRY(start(caller.handle()));
+  ParamGroup* const group = BPS_TRY(parametersOf(caller.handle()));
   return group->init(key, data, count, type);
 }
 
@@ -43,15 +59,15 @@ Status issue(bpsComm_t comm, const Request& request, cudaStream_t stream) {
   const HandleReference caller = BPS_TRY(readyCommunicator(comm));
   if (call.stream == nullptr && !caller->device())
     return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
-  if (caller.handle().parameters == nullptr) return badArgument("key is {}, and comm has no parameters", request.key);
-  return caller.handle().parameters->request(request.key, call);
+  ParamGroup* const group = BPS_TRY(parametersOf(caller.handle()));
+  return group->request(request.key, call);
 }
 
 Status pushes(bpsComm_t comm, uint64_t key, uint64_t* pushes) {
   if (pushes == nullptr) return badArgument("pushes is NULL");
   const HandleReference caller = BPS_TRY(readyCommunicator(comm));
-  if (caller.handle().parameters == nullptr) return badArgument("key is {}, and comm has no parameters", key);
-  const std::vector<uint32_t> all = BPS_TRY(caller.handle().parameters->pushes(key));
+  const ParamGroup* const group = BPS_TRY(parametersOf(caller.handle()));
+  const std::vector<uint32_t> all = BPS_TRY(group->pushes(key));
   std::copy(all.begin(), all.end(), pushes);
   return {};
 }
@@ -92,8 +108,8 @@ bpsResult_t bpsParamPushPull(bpsComm_t comm, uint64_t key, const void* change, v
 bpsResult_t bpsParamBarrier(bpsComm_t comm) {
   return apiGuard(__func__, [&]() -> Status {
     const HandleReference caller = BPS_TRY(readyCommunicator(comm));
-    if (caller.handle().parameters == nullptr) return badArgument("comm has no parameters");
-    return caller.handle().parameters->barrier();
+    ParamGroup* const group = BPS_TRY(parametersOf(caller.handle()));
+    return group->barrier();
   });
 }
 

@@ -335,7 +335,8 @@ Status Communicator::finalize() {
 void Communicator::abort() {
   const bool joined = state_.joined.load(std::memory_order_acquire);
   const std::string name = joined ? roster().rankName(rank()) : fmt::format("rank {}", rank());
-  control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
+  // An asynchronous training goes on without this rank.
+  if (!membership_.parameters) control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
   failure_.setByThisRank(Status(Code::kInvalidUsage, "aborted"));
   control_->interrupt();
 }

@@ -69,6 +69,8 @@ class JobRunner {
   // Passes the handles that the other endpoints sent in the exchange, one per rail and endpoint.
   // The event connected() follows.
   virtual void connect(uint64_t job, std::vector<Blob> handles) = 0;
+  // In asynchronous training: a machine is lost or has left.
+  virtual void lose(uint64_t job, size_t machine) = 0;
   // Called after the hub's goodbye: all calls of the job are complete, so no contribution will
   // arrive. The job ends as soon as its last answers are passed to the transport. The job does not
   // wait until the workers close their lanes, because not every transport reports that.

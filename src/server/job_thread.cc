@@ -60,6 +60,13 @@ void JobThread::connect(uint64_t job, std::vector<Blob> handles) {
   });
 }
 
+void JobThread::lose(uint64_t job, size_t machine) {
+  post([this, job, machine] {
+    const auto found = entries_.find(job);
+    if (found != entries_.end()) found->second.job->lose(machine);
+  });
+}
+
 void JobThread::finish(uint64_t job) {
   post([this, job] {
     const auto found = entries_.find(job);

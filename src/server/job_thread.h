@@ -38,6 +38,7 @@ class JobThread {
 
   void open(NewJob opening);
   void connect(uint64_t job, std::vector<Blob> handles);
+  void lose(uint64_t job, size_t machine);
   void finish(uint64_t job);
   void close(uint64_t job, std::shared_ptr<JobEvents> events);  // `events` receives closed() once the job is freed
   void report(uint64_t collection, std::shared_ptr<JobEvents> events);  // `events` receives reported()

@@ -75,6 +75,11 @@ void JobThreads::connect(uint64_t job, std::vector<Blob> handles) {
   if (found != byJob_.end()) found->second.thread->connect(job, std::move(handles));
 }
 
+void JobThreads::lose(uint64_t job, size_t machine) {
+  const auto found = byJob_.find(job);
+  if (found != byJob_.end()) found->second.thread->lose(job, machine);
+}
+
 void JobThreads::finish(uint64_t job) {
   const auto found = byJob_.find(job);
   if (found != byJob_.end()) found->second.thread->finish(job);

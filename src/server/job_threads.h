@@ -20,6 +20,7 @@ class JobThreads final : public JobRunner {
 
   Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) override;
   void connect(uint64_t job, std::vector<Blob> handles) override;
+  void lose(uint64_t job, size_t machine) override;
   void finish(uint64_t job) override;
   void close(uint64_t job) override;
   size_t report(uint64_t collection, const std::shared_ptr<JobEvents>& events) override;

@@ -181,8 +181,14 @@ Result<ServedJob::Step> ServedJob::serve() {
   return moved ? Step::kMoved : Step::kIdle;
 }
 
+void ServedJob::lose(size_t machine) {
+  for (const Rail& rail : rails_)
+    if (rail.service != nullptr) rail.service->lose(machine);
+}
+
 Result<bool> ServedJob::serve(Rail& rail) {
   Result<bool> outcome = rail.service->step();
+  for (size_t m = 0; m < rail.closed.size(); ++m) rail.closed[m] = rail.closed[m] || rail.service->lost(m);
   if (outcome.ok()) return outcome;
   const std::optional<size_t> failedMachine = rail.service->failedMachine();
   if (!failedMachine) return outcome;

@@ -45,6 +45,8 @@ class ServedJob {
   // lanes of a worker end later, step() does not fail. takeLost() then returns this worker, and the
   // hub decides whether the worker died.
   Result<Step> step();
+  // In asynchronous training: a machine is lost or has left.
+  void lose(size_t machine);
   // Tells the job that no contribution will arrive. The job ends as soon as its answers are passed
   // to the transport.
   void finish() { finishing_ = true; }

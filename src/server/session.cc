@@ -189,7 +189,11 @@ Status Session::barrierDone(const Frame& frame) {
 
 Status Session::memberLeft(const Frame& frame) {
   const Left left = BPS_TRY(decode<Left>(frame.payload));
-  return left.member < spec_.roster.members() ? Status() : unexpected(frame);
+  if (left.member >= spec_.roster.members()) return unexpected(frame);
+  // In asynchronous training every rank is a machine.
+  if (spec_.roster.settings.parameters && left.member < spec_.roster.ranks.size() && jobState_ == JobState::kOpened)
+    args_.runner.lose(job_, left.member);
+  return {};
 }
 
 Status Session::hubFailed(const Frame& frame) {
@@ -263,6 +267,7 @@ void Session::reject(const std::string& why) {
 }
 
 void Session::drain() {
+  if (state_ == State::kHubLeft && end_.at() == Deadline::never().at()) return finish("this server is asked to end");
   if (state_ != State::kServing || std::exchange(askedToLeave_, true)) return;
   hub_->send(MessageType::kDrain);
 }

@@ -45,6 +45,9 @@ class ChunkService {
 
   // The machine is lost, although its connections may still exist.
   virtual void lose(size_t) {}
+  virtual bool lost(size_t) const { return false; }
+  // An endpoint is lost; all living machines will restore its parts (parameters/param_service.h).
+  virtual void beginTakeover() {}
 
   virtual bool canOffer() const = 0;
   virtual void offer(const LocalChunk& chunk) = 0;

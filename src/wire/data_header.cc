@@ -13,18 +13,27 @@ namespace {
 constexpr uint8_t kVersion = 6;
 constexpr uint8_t kFirst = 1, kScalar = 2, kByGpuGroups = 4, kPayload = 8, kFused = 16, kPart = 32, kClock = 64,
                   kAllFlags = 127;
-constexpr uint8_t kTypes = 12, kOps = 16;
+constexpr uint8_t kTypes = 12, kOps = 17;
 
 constexpr const char* kTypeNames[kTypes] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                             "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-constexpr const char* kOpNames[kOps] = {"sum",           "prod",
-                                        "max",           "min",
-                                        "avg",           "pre-multiplied sum",
-                                        "initial value", "push",
-                                        "pull",          "push and pull",
-                                        "barrier",       "restored value",
-                                        "question",      "undo",
-                                        "settlement",    "end"};
+constexpr const char* kOpNames[kOps] = {"sum",
+                                        "prod",
+                                        "max",
+                                        "min",
+                                        "avg",
+                                        "pre-multiplied sum",
+                                        "initial value",
+                                        "push",
+                                        "pull",
+                                        "push and pull",
+                                        "barrier",
+                                        "restored value",
+                                        "question",
+                                        "undo",
+                                        "settlement",
+                                        "end",
+                                        "end of restored values"};
 
 // Offsets of the fields.
 enum Offset : size_t {

@@ -78,18 +78,17 @@ enum class CallOp : uint8_t {
   kParamPush = 7,
   kParamPull = 8,
   kParamPushPull = 9,
-  kParamReach = 10,    // the machine has reached barrier number ParamPart::push; which one has each machine reached?
-  kParamRestore = 11,  // the value that the machine has pulled last, after the loss of the owner
-  kParamAsk = 12,      // how many pushes the part contains, after the loss of a machine
-  kParamUndo = 13,     // take back a push of the lost machine
-  kParamSettled = 14,  // the last push of the lost machine is in all parts or in none
-  kParamLeave = 15,    // answered when all machines have sent it: nobody needs this machine any more
+  kParamReach = 10,     // the machine has reached barrier number ParamPart::push; which one has each machine reached?
+  kParamRestore = 11,   // the value that the machine has pulled last, after the loss of the owner
+  kParamAsk = 12,       // how many pushes the part contains, after the loss of a machine
+  kParamUndo = 13,      // take back a push of the lost machine
+  kParamSettled = 14,   // the last push of the lost machine is in all parts or in none
+  kParamLeave = 15,     // answered when all machines have sent it: nobody needs this machine any more
+  kParamRestored = 16,  // the machine has sent all its copies of the parts of a lost owner
 };
 constexpr bool isParamOp(CallOp op) { return op >= CallOp::kParamSet; }
 // True if the request is for an owner itself, not for a part that it keeps.
-constexpr bool isForOwner(CallOp op) {
-  return op == CallOp::kParamReach || op == CallOp::kParamSettled || op == CallOp::kParamLeave;
-}
+constexpr bool isForOwner(CallOp op) { return op == CallOp::kParamReach || op >= CallOp::kParamSettled; }
 constexpr bool isPush(CallOp op) { return op == CallOp::kParamPush || op == CallOp::kParamPushPull; }
 // True if the chunk has a payload; of a part that is restored, it may be empty.
 constexpr bool carriesContribution(CallOp op) {

@@ -6,14 +6,14 @@
 BUILD=$1; . "$(dirname "$0")/lib.sh"
 export BPS_SERVER_TIMEOUT=2 BPS_TIMEOUT=6
 ranks=$BUILD/tests/param_ranks
-count=${COUNT:-400000} pushes=${PUSHES:-60} pause=${PAUSE:-20000}
+pushes=${PUSHES:-60} pause=${PAUSE:-20000}
 
 trains() { local r; for r; do grep -qs '^trains' "$WORK/rank$r.out" || return 1; done; }
 
 # scene NAME SERVERS RANKS VICTIMS...: each victim is the number of a rank, tR for a rank that is stopped, sI for server I,
 # or dI for a server that is asked to end (drain). They are lost one after the other.
 scene() {
-  local name=$1 k=$2 n=$3 list="" servers=() r i victim alive=" "; shift 3
+  local count=${COUNT:-400000} name=$1 k=$2 n=$3 list="" servers=() r i victim alive=" "; shift 3
   for ((i = 0; i < k; i++)); do start_server "s$i"; servers+=("$SERVER_PID"); list+=${list:+,}$SERVER_ADDRESS; done
   local started; started=$(now_ms)
   BPS_SERVERS=$list start_ranks "$n" "$ranks" "$count" "$pushes" "$pause"
@@ -63,6 +63,11 @@ for ((round = 0; round < ${ROUNDS:-1}; round++)); do
   scene "a server" 2 3 s0
   scene "a server that is asked to end" 2 3 d1
   scene "a stopped rank" 3 3 t1
+  scene "a server, and then a rank" 4 4 d0 2
+  BPS_STALENESS=0 scene "a server, in step" 2 3 s0
+  BPS_STALENESS=2 COUNT=2000000 scene "a server, at most 2 pushes ahead" 2 3 s1
+  BPS_STALENESS=0 COUNT=2000000 scene "a stopped rank, in step" 3 3 t2
+  BPS_STALENESS=1 scene "a rank, at most 1 push ahead" 0 4 3
   scene "rank 0" 0 3 0
   scene "rank 0, and another one" 2 4 0 3
 done

@@ -3,9 +3,12 @@
 namespace bps {
 
 void ParamCopies::add(const std::vector<ChunkRef>& chunks, DataType type) {
+  uint64_t bytes = 0;
+  for (const ChunkRef& chunk : chunks) bytes += chunk.bytes;
   MutexLock lock(mutex_);
   for (const ChunkRef& chunk : chunks) {
     Copy copy;
+    copy.ofParameter = bytes / elementBytes(type);
     copy.type = type;
     copy.owner = chunk.owner;
     copy.count = static_cast<uint32_t>(chunk.bytes / elementBytes(type));

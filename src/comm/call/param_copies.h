@@ -20,6 +20,7 @@ class ParamCopies {
     DataType type = DataType::kFloat32;
     uint32_t owner = 0;          // from the start, see ChunkRef
     uint32_t count = 0;          // elements
+    uint64_t ofParameter = 0;    // elements of the whole parameter
     ParamClock clock;            // of `value`
     std::vector<uint8_t> value;  // empty if this rank has none
   };

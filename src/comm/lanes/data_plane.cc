@@ -111,18 +111,20 @@ void DataPlane::submit(Collective& call, size_t index) {
 
 void DataPlane::loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release) {
   takeover_->lose(endpoint);
+  if (service_ != nullptr) service_->beginTakeover();
   if (service_ != nullptr && endpoint < spec_.control.roster().machines.size()) service_->lose(endpoint);
+  std::optional<LaneRemains> remains;
   if (lanes_[endpoint] != nullptr) {
     lanes_[endpoint]->forEachComm(release);
-    const std::optional<LaneRemains> remains = lanes_[endpoint]->takeRemains();
+    remains = lanes_[endpoint]->takeRemains();
     lanes_[endpoint].reset();
     std::erase(sendOrder_, endpoint);
-    takeover_->restore(endpoint);
-    for (const SubmittedChunk& chunk : remains->chunks) {
-      const auto op = static_cast<CallOp>(chunk.call->call.op);
-      if (op == CallOp::kParamRestore) spec_.buffers.finished(*chunk.call, chunk.index);
-      else submit(*chunk.call, chunk.index);
-    }
+  }
+  takeover_->restore(endpoint);
+  for (const SubmittedChunk& chunk : remains ? remains->chunks : std::deque<SubmittedChunk>()) {
+    const auto op = static_cast<CallOp>(chunk.call->call.op);
+    if (op == CallOp::kParamRestore) spec_.buffers.finished(*chunk.call, chunk.index);
+    else submit(*chunk.call, chunk.index);
   }
   takeover_->settle(endpoint);
 }
@@ -133,11 +135,13 @@ uint64_t DataPlane::oldestRound() const {
   return oldest;
 }
 
+// A request of the takeover may stay without an answer if its owner has left, and nobody waits for it.
 bool DataPlane::drained() const {
   return (service_ == nullptr || service_->drained()) &&
          (ownerless_.exchange == nullptr || ownerless_.exchange->idle()) &&
          (ownerless_.bcube == nullptr || ownerless_.bcube->idle()) &&
-         std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); });
+         (takeover_ != nullptr ||
+          std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane == nullptr || lane->idle(); }));
 }
 
 // The summation service and the exchange path make their steps first, because peers wait for them. If

@@ -44,9 +44,18 @@ Result<std::unique_ptr<ParamGroup>> ParamGroup::create(Communicator& parent) {
   membership->parameters = true;
   group->stream_ = std::make_shared<HostStream>();
   group->comm_ = BPS_TRY(Communicator::create(parent.env(), *membership));
-  BPS_TRY(group->comm_->start());
-  group->comm_->useTuningOf(parent);
   return group;
+}
+
+Status ParamGroup::start(const Communicator& parent) {
+  BPS_TRY(comm_->start());
+  comm_->useTuningOf(parent);
+  return {};
+}
+
+void ParamGroup::abort() const {
+  comm_->abort();
+  comm_->releaseFailedStreams();
 }
 
 // Returns the lowest rank that is not lost.

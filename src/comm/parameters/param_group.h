@@ -16,8 +16,10 @@ namespace bps {
 
 class ParamGroup {
  public:
-  // Blocks, as the start of a communicator. All ranks of `parent` call create() while no call is in flight on it.
+  // All ranks of `parent` call create() while no call is in flight on it, and then start(). Both block, as the start of
+  // a communicator. If start() fails, only abort() may be called.
   static Result<std::unique_ptr<ParamGroup>> create(Communicator& parent);
+  Status start(const Communicator& parent);
 
   // Makes a parameter with the values of rank 0, and writes these values to `data` on all ranks. Blocks. All ranks make
   // the same parameters in the same order. If they disagree, all ranks get an error that names two of them.
@@ -30,7 +32,8 @@ class ParamGroup {
   Status barrier();
   // barrier(), and then leaves the other ranks.
   Status finish();
-  void abort() { comm_->abort(); }
+  // Ends all calls of this rank. Any thread may call abort().
+  void abort() const;
   Status failure() const { return comm_->failure(); }
   Communicator& communicator() { return *comm_; }
 

@@ -1,5 +1,6 @@
 #include "src/comm/progress/call_scheduler.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "cpu_reduce/reduce.h"
@@ -234,8 +235,18 @@ Result<bool> CallScheduler::stepDataPlane() {
   return false;
 }
 
+// Of a lost rank, only the last push to a parameter can be taken back, so each push begins after the end of the
+// earlier.
+bool CallScheduler::isSecondPush(const Collective& next) const {
+  if (!next.param || !isPush(static_cast<CallOp>(next.call.op))) return false;
+  return std::any_of(active_.begin(), active_.end(), [&](const auto& call) {
+    return call->param && isPush(static_cast<CallOp>(call->call.op)) && call->param->param == next.param->param;
+  });
+}
+
 bool CallScheduler::mayBeginCall() const {
-  return queued_.front()->position->mayStart() && servers_.mayBegin(counts_.begun);
+  const Collective& next = *queued_.front();
+  return next.position->mayStart() && servers_.mayBegin(counts_.begun) && !isSecondPush(next);
 }
 
 Status CallScheduler::handleServerEvents() {

@@ -61,6 +61,7 @@ class CallScheduler final : public ProgressWork {
   Status handleServerEvents();
   void loseOwner(const ServerEvent& event);
   bool mayBeginCall() const;
+  bool isSecondPush(const Collective& next) const;
   // True if a chunk waits for the calls of a communicator with a higher priority.
   bool withheld() const { return gate_ != nullptr && gate_->withholds(); }
   void reportWait();

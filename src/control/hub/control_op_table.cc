@@ -165,7 +165,7 @@ std::optional<std::string> ControlOpTable::splitTimeoutText() const {
 std::optional<std::string> ControlOpTable::missingInputText(size_t participant) const {
   for (ControlOp kind : kKinds) {
     const OpState& b = opState(kind);
-    if (b.arrived > 0 && takesPart(b.participants, participant) && !b.parts[participant])
+    if (begun(kind) && takesPart(b.participants, participant) && !b.parts[participant])
       return fmt::format("{}: {} left without taking part", controlOpName(kind), roster_.memberName(participant));
   }
   return std::nullopt;

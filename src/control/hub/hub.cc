@@ -148,6 +148,8 @@ void Hub::loseRank(size_t rank, const Status& why) {
   ServerEvent loss{ServerEvent::Kind::kRankLost, static_cast<uint32_t>(rank)};
   loss.text = why.message();
   for (size_t other = 0; other < roster_.ranks.size(); ++other) tell(other, loss);
+  for (size_t server = roster_.ranks.size(); server < members_.size(); ++server)
+    if (members_[server].link) members_[server].link->send(Left{static_cast<uint32_t>(rank)});
   ops_->rankLost(rank);
   for (size_t kind = 0; kind < kControlOps; ++kind)
     if (ops_->begun(static_cast<ControlOp>(kind)) && ops_->complete(static_cast<ControlOp>(kind)))
@@ -283,9 +285,10 @@ Status Hub::memberLeft(size_t member) {
 Status Hub::addSuspicion(size_t from, const Suspect& suspect) {
   const size_t suspected = std::min<size_t>(suspect.member, members_.size());
   if (suspected < members_.size() && members_[suspected].left) return {};
-  const size_t member = mayLose(from) && !roster_.settings.parameters ? from : suspected;
+  const bool hubSuspected = roster_.settings.parameters && suspected == 0 && from != 0;
+  const size_t member = mayLose(from) || hubSuspected ? from : suspected;
   if (member < members_.size() && members_[member].left) return {};
-  suspicions_.add({member, suspected, suspect.text}, Deadline::in(suspicionWindow(roster_.settings.timeoutMs)));
+  suspicions_.add({member, suspected, from, suspect.text}, Deadline::in(suspicionWindow(roster_.settings.timeoutMs)));
   return {};
 }
 

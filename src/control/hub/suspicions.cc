@@ -19,7 +19,8 @@ void Suspicions::add(Suspicion suspicion, Deadline deadline) {
 
 void Suspicions::remove(size_t member) {
   std::erase_if(waiting_, [&](const Waiting& waiting) {
-    return waiting.suspicion.member == member || waiting.suspicion.suspected == member;
+    const Suspicion& suspicion = waiting.suspicion;
+    return suspicion.member == member || suspicion.suspected == member || suspicion.from == member;
   });
 }
 

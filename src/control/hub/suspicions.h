@@ -13,6 +13,7 @@ namespace bps {
 struct Suspicion {
   size_t member = 0;     // the member to blame; larger than any member's number if none is named
   size_t suspected = 0;  // the member that was suspected; another one if a server has suspected a rank
+  size_t from = 0;       // the member that suspects
   std::string text;
 };
 
@@ -20,7 +21,7 @@ class Suspicions {
  public:
   // Suspects the member until `deadline`, unless it is suspected already.
   void add(Suspicion suspicion, Deadline deadline);
-  // Removes the suspicions with this member.
+  // Removes the suspicions with this member, and those of this member.
   void remove(size_t member);
   void clear() { waiting_.clear(); }
   bool empty() const { return waiting_.empty(); }

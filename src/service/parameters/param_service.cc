@@ -108,12 +108,13 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
     BPS_TRY(serveAsOwner(machine, contribution));
   } else {
     ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
-    if (op != CallOp::kParamRestore && !complete(*place)) return false;
+    if (op != CallOp::kParamRestore && place != nullptr && place->restored && !haveRestored(clients_[machine].takeovers))
+      return false;
     if (op == CallOp::kParamAsk || op == CallOp::kParamUndo) {
       if (part.machine >= spec_.machines || part.machine == spec_.local)
         return failure(Code::kRemote, "{}: machine {} is not lost", describe(call), part.machine);
       lose(part.machine);
-      if (op == CallOp::kParamUndo) spec_.store->undo(*place, part.machine, part.push);
+      if (op == CallOp::kParamUndo && place != nullptr) spec_.store->undo(*place, part.machine, part.push);
     }
     if (isPush(op)) {
       BPS_TRY(spec_.store->add(*place, part, machine, contribution.data));
@@ -131,6 +132,7 @@ Status ParamService::serveAsOwner(size_t machine, const Contribution& contributi
   const auto op = static_cast<CallOp>(contribution.call.op);
   Client& client = clients_[machine];
   if (op == CallOp::kParamLeave) client.leaves = true;
+  if (op == CallOp::kParamRestored) ++client.takeovers;
   if (op == CallOp::kParamReach) {
     if (part.push < client.barriers || part.push > client.barriers + 1)
       return failure(Code::kRemote, "barrier {} came after barrier {}", part.push, client.barriers);
@@ -150,16 +152,23 @@ Result<ParamStore::Part*> ParamService::placeOf(size_t machine, const Contributi
   const ParamPart& part = *contribution.part;
   const auto op = static_cast<CallOp>(call.op);
   if (op == CallOp::kParamSet) return spec_.store->set(call, part, contribution.data);
+  // If a rank is lost while it makes a parameter, the part may not exist yet.
+  if ((op == CallOp::kParamAsk || op == CallOp::kParamUndo) && !spec_.store->contains(part)) return nullptr;
   if (op != CallOp::kParamRestore) return spec_.store->find(call, part);
   if (!contribution.clock) return failure(Code::kRemote, "{} without the pushes that it contains", describe(call));
   const void* const data = contribution.bytes > 0 ? contribution.data : nullptr;
   return spec_.store->restore(call, part, machine, *contribution.clock, data);
 }
 
-bool ParamService::complete(const ParamStore::Part& place) const {
-  for (size_t m = 0; m < place.awaits.size(); ++m)
-    if (place.awaits[m] && !clients_[m].gone) return false;
-  return true;
+bool ParamService::haveRestored(uint32_t takeovers) const {
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [takeovers](const Client& client) { return client.gone || client.takeovers >= takeovers; });
+}
+
+bool ParamService::takesOver() const {
+  uint32_t begun = losses_;
+  for (const Client& client : clients_) begun = std::max(begun, client.takeovers);
+  return !haveRestored(begun);
 }
 
 uint32_t ParamService::barriersPassed() const {
@@ -182,7 +191,9 @@ size_t ParamService::slowest(const ParamStore::Part& place) const {
 ParamClock ParamService::clockOf(const Request& request) const {
   ParamClock clock;
   if (request.place == nullptr) {
-    for (const Client& client : clients_) clock.machines.push_back(client.settled ? UINT32_MAX : client.barriers);
+    if (!isForOwner(static_cast<CallOp>(request.call.op))) clock.machines.resize(spec_.machines);
+    else
+      for (const Client& client : clients_) clock.machines.push_back(client.settled ? UINT32_MAX : client.barriers);
     return clock;
   }
   clock = request.place->clock;
@@ -195,7 +206,7 @@ bool ParamService::mayAnswer(const Request& request) const {
   const auto op = static_cast<CallOp>(request.call.op);
   if (op == CallOp::kParamLeave)
     return std::all_of(clients_.begin(), clients_.end(), [](const Client& each) { return each.leaves || each.gone; });
-  if (spec_.staleness == JobSettings::kUnbounded || !isPush(op)) return true;
+  if (spec_.staleness == JobSettings::kUnbounded || !isPush(op) || takesOver()) return true;
   const size_t machine = slowest(*request.place);
   return machine == spec_.machines ||
          uint64_t{request.part.push} <= uint64_t{request.place->clock.machines[machine]} + spec_.staleness;

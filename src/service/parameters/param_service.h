@@ -10,6 +10,10 @@
 // at a barrier, or whose connection has ended, is not waited for. The answers to one machine keep their order, so
 // with a limit all machines must push to the parameters in the same order.
 //
+// If an endpoint is lost, another one takes over its parts (comm/lanes/parameters/owner_takeover.h). Requests to these
+// parts wait until all machines have sent the copies that the sender has sent. Meanwhile no answer waits for a slow machine: the copies may be
+// behind requests whose answers wait.
+//
 // Barriers are numbered. With kParamReach a machine says that it has reached a barrier, and asks which barrier each
 // machine has reached. Barriers stop waiting for a lost machine once its loss is settled
 // (comm/lanes/parameters/owner_takeover.h). With kParamLeave a machine says that it needs the others no more; the
@@ -46,6 +50,8 @@ class ParamService final : public ChunkService {
   Result<bool> step() override;
   std::optional<size_t> failedMachine() const override { return failedMachine_; }
   void lose(size_t machine) override;
+  bool lost(size_t machine) const override { return clients_[machine].gone; }
+  void beginTakeover() override { ++losses_; }
   bool canOffer() const override { return offered_.size() + local().waiting.size() < spec_.depth; }
   void offer(const LocalChunk& chunk) override { offered_.push_back(chunk); }
   uint64_t retired() override { return retired_; }
@@ -63,7 +69,7 @@ class ParamService final : public ChunkService {
   struct Request {  // served, but not answered
     CallInfo call;
     ParamPart part;
-    const ParamStore::Part* place = nullptr;  // null if isForOwner()
+    const ParamStore::Part* place = nullptr;  // null if isForOwner(), or if kParamAsk finds no part
     void* target = nullptr;                   // of the local machine
     std::function<void(const ParamClock&)> note;
   };
@@ -73,7 +79,8 @@ class ParamService final : public ChunkService {
     std::unique_ptr<AnswerSender> answers;
     std::deque<Request> waiting;
     uint64_t served = 0;
-    uint32_t barriers = 0;  // that the machine has reached
+    uint32_t barriers = 0;   // that the machine has reached
+    uint32_t takeovers = 0;  // for which the machine has sent all its copies
     bool leaves = false;
     bool gone = false;     // its connection has ended
     bool settled = false;  // lost, and its last push is in all parts or in none
@@ -94,8 +101,11 @@ class ParamService final : public ChunkService {
   // The machine that has pushed the least to the part, among those that still push; the number of machines if none
   // does.
   size_t slowest(const ParamStore::Part& place) const;
-  // False while another machine has not sent its value of the part.
-  bool complete(const ParamStore::Part& place) const;
+  // True if all machines have sent their copies for that many takeovers. A request waits for those that its sender knew
+  // of. If it waited for later ones too, the sender's own copies could be behind the request.
+  bool haveRestored(uint32_t takeovers) const;
+  // True if some machine has not sent all its copies yet.
+  bool takesOver() const;
   ParamClock clockOf(const Request& request) const;
   bool answer(Client& client);
 
@@ -104,6 +114,7 @@ class ParamService final : public ChunkService {
   std::deque<LocalChunk> offered_;
   uint64_t retired_ = 0;
   std::optional<size_t> failedMachine_;
+  uint32_t losses_ = 0;  // of endpoints; unknown to a server
   ServiceCounters counters_;
   WaitTimes waitTimes_;
 };

@@ -15,7 +15,7 @@ Result<ParamStore::Part*> ParamStore::make(const CallInfo& call, const ParamPart
   Part made;
   made.type = static_cast<DataType>(call.type);
   made.count = part.count;
-  if (reserve_) BPS_TRY(reserve_(made.bytes() + overhead()));
+  if (reserve_) BPS_TRY(reserve_(made.memory() + overhead()));
   made.value = BPS_TRY(PageBuffer::create(made.bytes()));
   made.clock.machines.resize(machines_);
   if (part.count < call.count) made.last.resize(machines_);
@@ -79,7 +79,7 @@ Status ParamStore::keepLast(Part& place, size_t machine, const void* change) {
   if (place.last.empty()) return {};
   PageBuffer& last = place.last[machine];
   if (last.size() == 0) {
-    if (reserve_) BPS_TRY(reserve_(place.bytes()));
+    if (reserve_) BPS_TRY(reserve_(place.memory()));
     last = BPS_TRY(PageBuffer::create(place.bytes()));
     bytes_ += place.bytes();
   }

@@ -36,12 +36,13 @@ class ParamStore {
     uint32_t count = 0;  // elements
     PageBuffer value;
     ParamClock clock;
-    std::vector<bool> awaits;  // while the part is restored: the machines that have not sent their value
+    std::vector<bool> awaits;  // of a restored part: the machines that have not sent their value
     bool restored = false;     // the part was taken over from another owner
     // The last change of each machine, if the parameter has several parts: it can be taken back.
     std::vector<PageBuffer> last;
 
     size_t bytes() const { return count * elementBytes(type); }
+    size_t memory() const { return roundUp(bytes() + 1, kPageBytes); }  // of a value or a change
   };
   // Asks for memory of a new part. Fails if the owner has none for it.
   using Reserve = std::function<Status(size_t bytes)>;
@@ -53,6 +54,7 @@ class ParamStore {
   Result<Part*> set(const CallInfo& call, const ParamPart& part, const void* data);
   // Fails if the part does not exist or has another type or size: the sender broke the protocol.
   Result<Part*> find(const CallInfo& call, const ParamPart& part);
+  bool contains(const ParamPart& part) const { return parts_.contains({part.param, part.offset}); }
   // Takes the machine's value of a part that this owner takes over. `data` is null if the machine has none.
   Result<Part*> restore(const CallInfo& call, const ParamPart& part, size_t machine, const ParamClock& clock,
                         const void* data);

@@ -35,6 +35,7 @@ class StrictRunner final : public JobRunner {
     require(job == kJob && events_ && listening_ && !connecting_ && !closing_ && handles.size() == blobs_);
     connecting_ = true;
   }
+  void lose(uint64_t job, size_t machine) override { require(job == kJob && events_ && machine < kMaxRanks); }
   void finish(uint64_t job) override {
     require(job == kJob && events_ && connecting_ && !finished_ && !closing_);
     finished_ = true;

@@ -43,6 +43,7 @@ TEST(CudaParameters, KeepTheOrderOfTheirStream) {
                                     const cuda::ScopedContext scope(device(comm.device().value_or(0)));
                                     const AppStream stream;
                                     auto group = BPS_TRY(ParamGroup::create(comm));
+                                    BPS_TRY(group->start(comm));
                                     const size_t bytes = kCounters.count * sizeof(int64_t);
                                     const Buffer change(kind, bytes), latest(kind, bytes);
                                     fill(latest, comm.rank() == 0 ? 1000 : -1);

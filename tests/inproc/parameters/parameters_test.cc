@@ -90,6 +90,7 @@ class Parameters : public testing::Test {
     std::vector<std::vector<Bytes>> final(job.ranks);
     const auto outcomes = runRanks(job, [&](Communicator& comm) -> Status {
       auto group = BPS_TRY(ParamGroup::create(comm));
+      BPS_TRY(group->start(comm));
       std::mt19937 own(seed * 31 + comm.rank());
       std::vector<Bytes> latest;
       for (const Parameter& p : parameters) {

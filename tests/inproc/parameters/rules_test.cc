@@ -28,6 +28,7 @@ class ParamRules : public testing::Test {
     job.env.partitionBytes.value = 4096;
     return runRanks(job, [&](Communicator& comm) -> Status {
       auto group = BPS_TRY(ParamGroup::create(comm));
+      BPS_TRY(group->start(comm));
       BPS_TRY(body(*group, comm.rank()));
       return group->finish();
     });

@@ -22,13 +22,14 @@ class FakeRunner final : public JobRunner {
     JobSpec spec;
     std::shared_ptr<JobEvents> events;
     std::vector<Blob> received;
+    std::vector<size_t> lost;
     bool finishing = false;
   };
   Status open(const JobSpec& spec, std::shared_ptr<JobEvents> events) override {
     MutexLock lock(mutex_);
     if (!refusal_.empty()) return {Code::kSystem, refusal_};
     ++opened_;
-    jobs_.push_back({spec, events, {}});
+    jobs_.push_back({spec, events, {}, {}});
     if (!listens_) return {};
     std::vector<Blob> handles;
     for (size_t e = 0; e < spec.roster.endpoints(); ++e) handles.push_back(handle(spec.endpoint, e));
@@ -43,6 +44,12 @@ class FakeRunner final : public JobRunner {
     for (Job& j : jobs_)
       if (j.spec.roster.jobId == job && reportsConnected_) j.events->connected(job);
   }
+  void lose(uint64_t job, size_t machine) override {
+    MutexLock lock(mutex_);
+    for (Job& j : jobs_)
+      if (j.spec.roster.jobId == job) j.lost.push_back(machine);
+    changed_.notifyAll();
+  }
   void finish(uint64_t job) override {
     MutexLock lock(mutex_);
     for (Job& j : jobs_)
@@ -53,7 +60,7 @@ class FakeRunner final : public JobRunner {
     MutexLock lock(mutex_);
     for (const Job& j : jobs_)
       if (j.spec.roster.jobId == job && closesAtOnce_) j.events->closed(job);
-      else if (j.spec.roster.jobId == job) closing_.push_back({j.spec, j.events, {}});
+      else if (j.spec.roster.jobId == job) closing_.push_back({j.spec, j.events, {}, {}});
     std::erase_if(jobs_, [&](const Job& j) { return j.spec.roster.jobId == job; });
     changed_.notifyAll();
   }

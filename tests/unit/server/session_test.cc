@@ -42,7 +42,7 @@ class SessionTest : public testing::Test {
       send(hub, MessageType::kControlOpResult, encode(ControlOpResult{ControlOp::kBarrier, 0, {}}));
     return hub;
   }
-  static Roster roster() {
+  Roster roster() const {
     Roster roster;
     roster.jobId = kJob;
     roster.ranks = {{"a", "a", 1, 0, 0}, {"b", "b", 2, 1, 0}};
@@ -51,10 +51,11 @@ class SessionTest : public testing::Test {
     roster.settings.partitionBytes = 1U << 20;
     roster.settings.timeoutMs = 10000;
     roster.settings.rails = 1;
+    roster.settings.parameters = parameters_;
     return roster;
   }
   // Returns a valid payload for a message of the given type.
-  static Blob messageOf(MessageType type) {
+  Blob messageOf(MessageType type) const {
     switch (type) {
       case MessageType::kOpenJob:
         return encode(OpenJob{1, 2, encode(roster())});
@@ -101,6 +102,7 @@ class SessionTest : public testing::Test {
     return false;
   }
 
+  bool parameters_ = false;
   TestServer server_, silent_;
   const Key key_ = std::move(serverKey(localEnv())).value();
 };
@@ -149,6 +151,19 @@ TEST_F(SessionTest, AHubThatHangsUpClosesTheJobInEveryState) {
   for (const Stage stage : kStages) {
     { Peer hub = hubAt(stage); }
     ASSERT_TRUE(runnerFor(stage).waitEmpty(5)) << static_cast<int>(stage);
+  }
+}
+
+TEST_F(SessionTest, InAsynchronousTrainingTheJobLearnsWhichMachineHasLeft) {
+  for (const bool parameters : {true, false}) {
+    parameters_ = parameters;
+    Peer hub = hubAt(Stage::kServing);
+    send(hub, MessageType::kLeft, messageOf(MessageType::kLeft));
+    send(hub, MessageType::kGoodbye);
+    ASSERT_TRUE(server_.runner.waitFinishing());
+    EXPECT_EQ(server_.runner.jobs()[0].lost, parameters ? std::vector<size_t>{1} : std::vector<size_t>());
+    server_.runner.jobs()[0].events->ended(kJob);
+    EXPECT_TRUE(server_.runner.waitEmpty());
   }
 }
 

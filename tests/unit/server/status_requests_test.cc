@@ -14,6 +14,7 @@ class CountingRunner final : public JobRunner {
  public:
   Status open(const JobSpec&, std::shared_ptr<JobEvents>) override { return {}; }
   void connect(uint64_t, std::vector<Blob>) override {}
+  void lose(uint64_t, size_t) override {}
   void finish(uint64_t) override {}
   void close(uint64_t) override {}
   ServerLoad load() const override { return {}; }

@@ -82,7 +82,7 @@ TEST(DataHeader, RefusesInvalidHeaders) {
   const std::vector<uint8_t> longest = encoded(sample());
   EXPECT_EQ(why(longest, 0, 2), "chunk header version 2, this side speaks 6; rebuild one side");
   EXPECT_EQ(why(longest, 20, 12), "chunk header with unknown type 12 or operation 5");
-  EXPECT_EQ(why(longest, 21, 16), "chunk header with unknown type 9 or operation 16");
+  EXPECT_EQ(why(longest, 21, 17), "chunk header with unknown type 9 or operation 17");
   EXPECT_EQ(why(longest, 1, 0), "chunk header of 38 bytes, expected 8");
   EXPECT_EQ(why(longest, 1, 1), "chunk header of 38 bytes, expected 30");
   EXPECT_EQ(why(longest, 1, 0x83), "chunk header with invalid flags 0x83");

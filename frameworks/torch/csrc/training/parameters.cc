@@ -62,11 +62,13 @@ std::vector<uint64_t> TorchParameters::pushes() const {
   int ranks = 0;
   check(bpsCommCount(comm_, &ranks), "bpsCommCount");
   std::vector<uint64_t> least(static_cast<size_t>(ranks)), one(least.size());
+  bool first = true;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (countOf(parameters_[i]) == 0) continue;
     check(bpsParamPushes(comm_, i, one.data()), "bpsParamPushes");
     for (size_t rank = 0; rank < least.size(); ++rank)
-      least[rank] = i == 0 ? one[rank] : std::min(least[rank], one[rank]);
+      least[rank] = first ? one[rank] : std::min(least[rank], one[rank]);
+    first = false;
   }
   return least;
 }

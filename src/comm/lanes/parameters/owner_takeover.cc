@@ -10,7 +10,7 @@ namespace {
 
 std::unique_ptr<Collective> request(CallOp op, const ParamCopies::Key& key, const ParamCopies::Copy& copy) {
   auto call = std::make_unique<Collective>();
-  call->call.count = copy.count;
+  call->call.count = copy.ofParameter;
   call->call.type = static_cast<uint8_t>(copy.type);
   call->call.op = static_cast<uint8_t>(op);
   call->chunks.push_back({copy.owner, 0, copy.count * elementBytes(copy.type)});
@@ -56,6 +56,7 @@ void OwnerTakeover::restore(size_t lost) {
     call.param->restored = copy->clock;
     spec_.submit(call);
   }
+  tellOwners(CallOp::kParamRestored);
 }
 
 // If the machine that settled is lost itself, the next one settles for all that are lost.
@@ -87,7 +88,7 @@ void OwnerTakeover::step() {
     if (!std::exchange(settlement.takesBack, true)) {
       takeBack(settlement);
     } else {
-      announce(settlement.machine);
+      tellOwners(CallOp::kParamSettled, settlement.machine);
       settlements_.pop_front();
     }
   }
@@ -115,9 +116,9 @@ void OwnerTakeover::takeBack(Settlement& settlement) {
   }
 }
 
-void OwnerTakeover::announce(uint32_t machine) {
+void OwnerTakeover::tellOwners(CallOp op, uint32_t machine) {
   auto call = std::make_unique<Collective>();
-  call->call.op = static_cast<uint8_t>(CallOp::kParamSettled);
+  call->call.op = static_cast<uint8_t>(op);
   call->param.emplace().machine = machine;
   for (uint32_t owner = 0; owner < spec_.owners.size(); ++owner)
     if (spec_.owners[owner]) call->chunks.push_back({owner});

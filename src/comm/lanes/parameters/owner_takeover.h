@@ -61,7 +61,8 @@ class OwnerTakeover {
   bool isFirst() const { return nextLiving(spec_.machines - 1) == spec_.self; }
   void ask(uint32_t machine);
   void takeBack(Settlement& settlement);
-  void announce(uint32_t machine);
+  // Sends a request that is for the owners themselves.
+  void tellOwners(CallOp op, uint32_t machine = 0);
 
   const OwnerTakeoverSpec spec_;
   std::vector<bool> lost_;                        // per endpoint

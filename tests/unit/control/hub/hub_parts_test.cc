@@ -147,6 +147,17 @@ TEST(ControlOpTable, CancelledSplitLetsTheNextOneStart) {
   EXPECT_TRUE(ops.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok()) << "gathers are numbered separately";
 }
 
+TEST(ControlOpTable, ALostRankDoesNotBeginAnOperation) {
+  ControlOpTable ops(roster());
+  ops.rankLost(2);
+  EXPECT_FALSE(ops.missingInputText(1)) << "rank 1 may leave";
+  ASSERT_TRUE(ops.add(0, {ControlOp::kGather, 0, 0, {{}}}).ok());
+  EXPECT_TRUE(ops.missingInputText(1));
+  EXPECT_FALSE(ops.missingInputText(2));
+  ASSERT_TRUE(ops.add(1, {ControlOp::kGather, 0, 0, {{}}}).ok());
+  EXPECT_TRUE(ops.complete(ControlOp::kGather));
+}
+
 TEST(ControlOpTable, NamesMissingRanksAndWaitingTime) {
   ControlOpTable ops(roster());
   EXPECT_FALSE(ops.timeoutText());

@@ -58,8 +58,6 @@ class ParamServiceTest : public ::testing::Test {
     for (int idle = 0; idle < 200; ++idle)
       if (valueOf(service_->step())) idle = 0;
   }
-  // The number of answers that machine 1 has got until now.
-  uint64_t answered() { return sent_ - service_->counters().queued; }
   // Receives the next answer of machine 1.
   Values receive(ParamClock* clock = nullptr) {
     Values values{-1, -1};
@@ -194,6 +192,110 @@ TEST_F(ParamServiceTest, AMachineLeavesWhenAllDo) {
   settle();
   EXPECT_EQ(service_->counters().queued, 0U);
   EXPECT_EQ(service_->retired(), 1U);
+}
+
+// Machines take over parts of a lost owner.
+class TakeoverTest : public ParamServiceTest {
+ protected:
+  explicit TakeoverTest(uint32_t staleness = JobSettings::kUnbounded) : ParamServiceTest(staleness) {}
+
+  // Machine 1 sends its copy, which contains this many pushes of each machine.
+  void restore(Values copy, std::vector<uint32_t> pushes) {
+    DataHeader restoring = header(CallOp::kParamRestore, 0);
+    restoring.clock = clockOf(std::move(pushes));
+    send(restoring, copy.data(), sizeof copy);
+  }
+  void restored() { send(header(CallOp::kParamRestored, 0, 0), nullptr, 0); }
+  // Machine 0 sends its copy.
+  void offerCopy(Values& copy, std::vector<uint32_t> pushes) {
+    const DataHeader local = header(CallOp::kParamRestore, 0);
+    --sent_;
+    service_->offer({local.call, copy.data(), copy.data(), sizeof copy, local.part, {}, clockOf(std::move(pushes))});
+  }
+  void offerRestored() {
+    const DataHeader local = header(CallOp::kParamRestored, 0, 0);
+    --sent_;
+    service_->offer({local.call, nullptr, nullptr, 0, local.part});
+  }
+  static ParamClock clockOf(std::vector<uint32_t> pushes) {
+    ParamClock clock;
+    for (const uint32_t each : pushes) clock.version += each;
+    clock.machines = std::move(pushes);
+    return clock;
+  }
+};
+
+TEST_F(TakeoverTest, ARequestWaitsUntilAllMachinesHaveSentTheirCopies) {
+  service_->beginTakeover();
+  restore({10, 10}, {1, 0});
+  receive();
+  restored();
+  receive();
+  send(CallOp::kParamPushPull, 1, {100, 100});
+  settle();
+  EXPECT_EQ(service_->counters().rounds, 0U) << "machine 0 has the newer copy";
+  Values newer{12, 12};
+  offerCopy(newer, {2, 0});
+  settle();
+  EXPECT_EQ(service_->counters().rounds, 0U) << "more copies may come";
+  offerRestored();
+  EXPECT_EQ(receive(), (Values{112, 112}));
+}
+
+TEST_F(TakeoverTest, ARequestDoesNotWaitForALaterTakeover) {
+  Values copy{1, 1};
+  offerCopy(copy, {1, 0});
+  offerRestored();
+  restore(copy, {1, 0});
+  receive();
+  restored();
+  receive();
+  service_->beginTakeover();
+  offerRestored();
+  settle();
+  EXPECT_EQ(service_->retired(), 3U);
+  send(CallOp::kParamPushPull, 1, {2, 2});  // machine 1 will send its copies after this push
+  EXPECT_EQ(receive(), (Values{3, 3}));
+}
+
+TEST_F(TakeoverTest, ALostMachineSendsNoCopies) {
+  Values copy{1, 1}, change{2, 2};
+  offerCopy(copy, {1, 0});
+  offerRestored();
+  offer(CallOp::kParamPushPull, 2, change);
+  settle();
+  EXPECT_EQ(service_->retired(), 2U);
+  service_->lose(1);
+  settle();
+  EXPECT_EQ(service_->retired(), 3U);
+  EXPECT_EQ(change, (Values{3, 3}));
+}
+
+// With a staleness of 1.
+class BoundedTakeoverTest : public TakeoverTest {
+ protected:
+  BoundedTakeoverTest() : TakeoverTest(1) {}
+};
+
+TEST_F(BoundedTakeoverTest, NoAnswerWaitsForASlowMachineMeanwhile) {
+  Values initial{0, 0}, first{}, second{};
+  offer(CallOp::kParamSet, 0, initial);
+  for (uint32_t push = 1; push <= 2; ++push) send(CallOp::kParamPushPull, push, {1, 1});
+  settle();
+  EXPECT_EQ(service_->counters().queued, 1U) << "two pushes ahead";
+  service_->beginTakeover();
+  settle();
+  EXPECT_EQ(service_->counters().queued, 0U);
+  for (int answers = 0; answers < 2; ++answers) receive();
+  offerRestored();
+  restored();
+  receive();
+  send(CallOp::kParamPushPull, 3, {1, 1});
+  settle();
+  EXPECT_EQ(service_->counters().queued, 1U) << "the takeover is over";
+  offer(CallOp::kParamPushPull, 1, first);
+  offer(CallOp::kParamPushPull, 2, second);
+  EXPECT_EQ(receive(), (Values{3, 3}));
 }
 
 // With a staleness of 1.

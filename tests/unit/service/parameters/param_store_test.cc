@@ -30,7 +30,7 @@ class ParamStoreTest : public testing::Test {
 
   const CallInfo call_{.number = 0, .count = 4, .type = static_cast<uint8_t>(DataType::kFloat32)};
   const Values initial_{1, 2};
-  size_t granted_ = 1000;
+  size_t granted_ = 10 * kPageBytes;
   ParamStore store_{3, 1, [this](size_t bytes) -> Status {
                       if (bytes > granted_) return {Code::kSystem, "no memory"};
                       granted_ -= bytes;
@@ -64,10 +64,10 @@ TEST_F(ParamStoreTest, KnowsOnlyThePartsThatWereSet) {
 }
 
 TEST_F(ParamStoreTest, AsksForMemory) {
-  granted_ = store_.overhead() + 7;
+  granted_ = store_.overhead() + kPageBytes - 1;
   const Values data{};
   EXPECT_STREQ(store_.set(call_, part(0, 0), data.data()).status().message(), "no memory");
-  granted_ = store_.overhead() + 8;
+  granted_ = store_.overhead() + kPageBytes;
   EXPECT_TRUE(store_.set(call_, part(0, 0), data.data()).ok());
   EXPECT_STREQ(add(1, 1, {1, 1}).message(), "no memory") << "for the change that may be taken back";
 }
