@@ -194,8 +194,8 @@ bool RemoteLane::mayAdmit(uint64_t oldestRound) const {
   const auto& [call, index] = waiting_.front();
   const size_t window = std::min(shape_.depth, call->window);
   if (count_.admitted - count_.retired >= window) return false;
-  // Requests to parameters have no rounds. If one lane waited for the others, the lane to a slow machine could hold back
-  // the copies for the takeover that this machine waits for.
+  // Requests to parameters have no rounds. If one lane waited for the others, the lane to a slow machine could hold
+  // back the copies for the takeover that this machine waits for.
   const ChunkRef& chunk = call->chunks[index];
   return call->param || chunk.round < window || call->firstRound + chunk.round < oldestRound + window;
 }

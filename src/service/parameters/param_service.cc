@@ -108,7 +108,8 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
     BPS_TRY(serveAsOwner(machine, contribution));
   } else {
     ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
-    if (op != CallOp::kParamRestore && place != nullptr && place->restored && !haveRestored(clients_[machine].takeovers))
+    if (op != CallOp::kParamRestore && place != nullptr && place->restored &&
+        !haveRestored(clients_[machine].takeovers))
       return false;
     if (op == CallOp::kParamAsk || op == CallOp::kParamUndo) {
       if (part.machine >= spec_.machines || part.machine == spec_.local)

@@ -11,8 +11,8 @@
 // with a limit all machines must push to the parameters in the same order.
 //
 // If an endpoint is lost, another one takes over its parts (comm/lanes/parameters/owner_takeover.h). Requests to these
-// parts wait until all machines have sent the copies that the sender has sent. Meanwhile no answer waits for a slow machine: the copies may be
-// behind requests whose answers wait.
+// parts wait until all machines have sent the copies that the sender has sent. Meanwhile no answer waits for a slow
+// machine: the copies may be behind requests whose answers wait.
 //
 // Barriers are numbered. With kParamReach a machine says that it has reached a barrier, and asks which barrier each
 // machine has reached. Barriers stop waiting for a lost machine once its loss is settled
