@@ -47,6 +47,9 @@ extern "C" {
  * comm also connects the ranks and the servers for the parameters. comm must have no calls in flight at this first
  * call.
  *
+ * Fails if a rank comes more than twice BPS_TIMEOUT later than another one. After a failure of the first call, comm can
+ * have no parameters.
+ *
  * Fails with bpsInvalidUsage on all ranks if they disagree about key, count or type; the error names two of the ranks.
  * Fails with bpsInvalidArgument if data is NULL although count is not 0, or if the type is invalid. */
 BPS_API bpsResult_t bpsParamInit(bpsComm_t comm, uint64_t key, void* data, size_t count, bpsDataType_t datatype);
