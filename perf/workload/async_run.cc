@@ -96,7 +96,8 @@ Result<uint64_t> countWrong(Tensors& tensors, const WorkloadOptions& options, Ru
   for (const Tensor& tensor : tensors.all)
     BPS_TRY(runner.pull(tensor.key, &tensors.latest[tensor.begin], tensor.count, options.type));
   BPS_TRY(runner.synchronize());
-  for (size_t at = 0; at < tensors.bytes; at += element) wrong += std::memcmp(&tensors.latest[at], &bits, element) != 0;
+  for (size_t at = 0; at < tensors.bytes; at += element)
+    wrong += std::memcmp(&tensors.latest[at], &bits, element) == 0 ? 0 : 1;
   return sumOverRanks(wrong, runner);
 }
 

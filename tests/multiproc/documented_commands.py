@@ -21,7 +21,8 @@ BLOCK_SECONDS = float(os.environ.get("BPS_TEST_BLOCK_SECONDS", "60"))
 HOSTS = {"worker1": 1, "worker2": 2, "worker3": 3, "worker4": 4, "cpu1": 11, "cpu2": 12}
 # How the blocks in the comments of the examples are run: a comment in a source file has no steering of its own.
 EXAMPLES = {"examples/all_reduce.c": ["", "several machines"], "examples/all_reduce_nccl.c": [""],
-            "examples/train_digits.c": [""], "examples/train_digits_torch.cc": ["needs PyTorch"],
+            "examples/train_digits.c": [""], "examples/train_digits_async.cc": [""],
+            "examples/train_digits_torch.cc": ["needs PyTorch"], "examples/async.py": ["needs torchrun, bps_torch"],
             "examples/ddp.py": ["needs torchrun, bps_torch", "several machines", "a GPU"],
             "examples/servers.yaml": ["several machines"]}
 SSH = """#!/bin/bash
