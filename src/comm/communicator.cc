@@ -335,8 +335,9 @@ Status Communicator::finalize() {
 void Communicator::abort() {
   const bool joined = state_.joined.load(std::memory_order_acquire);
   const std::string name = joined ? roster().rankName(rank()) : fmt::format("rank {}", rank());
-  // An asynchronous training goes on without this rank.
-  if (!membership_.parameters) control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
+  // An asynchronous training goes on without this rank. The hub would report the end of all.
+  if (!membership_.parameters || rank() != 0)
+    control_->report(bps::failure(Code::kRemote, "{} aborted the communicator", name));
   failure_.setByThisRank(Status(Code::kInvalidUsage, "aborted"));
   control_->interrupt();
 }

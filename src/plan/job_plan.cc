@@ -70,10 +70,12 @@ Result<JobPlan> JobPlan::make(const Roster& roster) {
   plan.weights = plan.shares.weights;
   const bool network = roster.machines.size() > 1 || roster.settings.parameters;
   CutLimits& limits = plan.limits;
-  // Every machine must be able to take over the share of a server that is lost.
+  // Every machine must be able to take over the share of a server that is lost, or in asynchronous training the parts
+  // of any lost owner.
   for (size_t endpoint = 0; endpoint < roster.endpoints(); ++endpoint) {
-    const bool sums = roster.isServer(endpoint) ? roster.servers[endpoint - roster.machines.size()].present
-                                                : plan.weights[endpoint] > 0 || !roster.servers.empty();
+    const bool sums = roster.isServer(endpoint)
+                          ? roster.servers[endpoint - roster.machines.size()].present
+                          : plan.weights[endpoint] > 0 || !roster.servers.empty() || roster.settings.parameters;
     plan.owners.push_back(network && sums);
   }
   const size_t roundShare = std::max(constants::kMinChunkBytes, constants::kMaxRoundBytes / roster.machines.size());

@@ -107,6 +107,7 @@ Status ServedJob::build(Rail& rail) {
   }
   if (spec_.roster.settings.parameters) {
     ParamSpec params(Summation::of(spec_.roster, env_.reduceThreads));
+    params.endpoints = spec_.roster.endpoints();
     params.depth = plan_.depth;
     params.maxChunkBytes = plan_.limits.maxChunkBytes;
     params.staleness = spec_.roster.settings.staleness;

@@ -191,7 +191,7 @@ Status Session::memberLeft(const Frame& frame) {
   const Left left = BPS_TRY(decode<Left>(frame.payload));
   if (left.member >= spec_.roster.members()) return unexpected(frame);
   // In asynchronous training every rank is a machine.
-  if (spec_.roster.settings.parameters && left.member < spec_.roster.ranks.size() && jobState_ == JobState::kOpened)
+  if (spec_.roster.settings.parameters && left.member < spec_.roster.machines.size() && jobState_ == JobState::kOpened)
     args_.runner.lose(job_, left.member);
   return {};
 }

@@ -47,7 +47,9 @@ class ChunkService {
   virtual void lose(size_t) {}
   virtual bool lost(size_t) const { return false; }
   // An endpoint is lost; all living machines will restore its parts (parameters/param_service.h).
-  virtual void beginTakeover() {}
+  virtual void beginTakeover(size_t) {}
+  // An endpoint that another machine has lost, and this one has not.
+  virtual std::optional<size_t> lostElsewhere() const { return {}; }
 
   virtual bool canOffer() const = 0;
   virtual void offer(const LocalChunk& chunk) = 0;

@@ -53,6 +53,7 @@ scene() {
   for r in $alive; do break; done
   echo "  $name: $(( $(now_ms) - started )) ms; $(grep -h '^pushes/s' "$WORK/rank$r.out"); $(for victim; do grep -h "^rank ${victim#t}:" "$WORK/rank$r.out"; done)"
   for ((i = 0; i < k; i++)); do kill -KILL "${servers[$i]}" 2>/dev/null; wait "${servers[$i]}" 2>/dev/null; done
+  return 0
 }
 
 for ((round = 0; round < ${ROUNDS:-1}; round++)); do
@@ -69,5 +70,7 @@ for ((round = 0; round < ${ROUNDS:-1}; round++)); do
   BPS_STALENESS=0 COUNT=2000000 scene "a stopped rank, in step" 3 3 t2
   BPS_STALENESS=1 scene "a rank, at most 1 push ahead" 0 4 3
   scene "rank 0" 0 3 0
+  scene "rank 0, and then a server" 2 3 0 s1
+  scene "rank 0 is stopped" 2 3 t0
   scene "rank 0, and another one" 2 4 0 3
 done

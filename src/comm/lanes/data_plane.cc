@@ -111,7 +111,7 @@ void DataPlane::submit(Collective& call, size_t index) {
 
 void DataPlane::loseOwner(size_t endpoint, const std::function<void(net::Comm&)>& release) {
   takeover_->lose(endpoint);
-  if (service_ != nullptr) service_->beginTakeover();
+  if (service_ != nullptr) service_->beginTakeover(endpoint);
   if (service_ != nullptr && endpoint < spec_.control.roster().machines.size()) service_->lose(endpoint);
   std::optional<LaneRemains> remains;
   if (lanes_[endpoint] != nullptr) {
@@ -178,6 +178,8 @@ Result<bool> DataPlane::step() {
       Result<bool> stepped = lane.step(oldest);
       mergeOutcome(std::move(stepped), lane.failedEndpoint(endpoint));
     }
+  if (const std::optional<size_t> lost = service_ != nullptr ? service_->lostElsewhere() : std::nullopt)
+    mergeOutcome(failure(Code::kRemote, "another machine has lost it"), lost);
   if (!broken.ok()) return broken;
   return moved;
 }

@@ -150,6 +150,7 @@ Status DataPlane::createService(const DataPlaneSpec& spec, std::vector<ChunkServ
   if (roster.settings.parameters) {
     ParamSpec params(Summation::of(roster, spec.env.reduceThreads));
     params.local = self_;
+    params.endpoints = roster.endpoints();
     params.depth = spec.plan.depth;
     params.maxChunkBytes = spec.plan.limits.maxChunkBytes;
     params.staleness = roster.settings.staleness;

@@ -115,12 +115,14 @@ bool Hub::holdLoss(size_t member, const Status& why) {
   return true;
 }
 
-// Goes on without a server. Returns the failure if it is not the server's loss.
+// Goes on without a server, or without a rank in asynchronous training. Returns the failure if it is not their loss.
 Status Hub::lose(size_t member, const Status& why) {
-  const bool own = why.code() == Code::kRemote || why.code() == Code::kSystem;
+  const bool own = mayLoseRank(member) || why.code() == Code::kRemote || why.code() == Code::kSystem;
   if (!own || !(mayLose(member) || mayLoseRank(member))) return why.clone();
   if (members_[member].left) return {};
   if (member < roster_.ranks.size()) {
+    // After a pause of this process, the others may train on without it.
+    if (!pause_.text().empty()) return why.clone();
     loseRank(member, why);
     return {};
   }
@@ -145,6 +147,7 @@ void Hub::loseRank(size_t rank, const Status& why) {
       failure(Code::kRemote, "{} goes on without this rank: {}", roster_.rankName(0), why.message()));
   members_[rank].link.reset();
   memberGone(rank);
+  members_[rank].lost = true;
   ServerEvent loss{ServerEvent::Kind::kRankLost, static_cast<uint32_t>(rank)};
   loss.text = why.message();
   for (size_t other = 0; other < roster_.ranks.size(); ++other) tell(other, loss);
@@ -226,7 +229,7 @@ Status Hub::handle(size_t member, const Frame& frame) {
 
 bool Hub::anyRankLeft() const {
   const auto ranks = members_.begin() + static_cast<std::ptrdiff_t>(roster_.ranks.size());
-  return std::any_of(members_.begin(), ranks, [](const Member& member) { return member.left; });
+  return std::any_of(members_.begin(), ranks, [](const Member& member) { return member.left && !member.lost; });
 }
 
 Status Hub::addOpInput(size_t member, ControlOpInput part) {

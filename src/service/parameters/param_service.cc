@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "src/base/checksum/crc32c.h"
 #include "src/base/format.h"
@@ -107,16 +108,15 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   if (isForOwner(op)) {
     BPS_TRY(serveAsOwner(machine, contribution));
   } else {
-    ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
-    if (op != CallOp::kParamRestore && place != nullptr && place->restored &&
-        !haveRestored(clients_[machine].takeovers))
-      return false;
     if (op == CallOp::kParamAsk || op == CallOp::kParamUndo) {
       if (part.machine >= spec_.machines || part.machine == spec_.local)
         return failure(Code::kRemote, "{}: machine {} is not lost", describe(call), part.machine);
       lose(part.machine);
-      if (op == CallOp::kParamUndo && place != nullptr) spec_.store->undo(*place, part.machine, part.push);
     }
+    ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
+    if (op != CallOp::kParamRestore && place != nullptr && place->restored && !haveRestored(clients_[machine].restored))
+      return false;
+    if (op == CallOp::kParamUndo && place != nullptr) spec_.store->undo(*place, part.machine, part.push);
     if (isPush(op)) {
       BPS_TRY(spec_.store->add(*place, part, machine, contribution.data));
       counters_.bytesSummed += bytes;
@@ -133,7 +133,11 @@ Status ParamService::serveAsOwner(size_t machine, const Contribution& contributi
   const auto op = static_cast<CallOp>(contribution.call.op);
   Client& client = clients_[machine];
   if (op == CallOp::kParamLeave) client.leaves = true;
-  if (op == CallOp::kParamRestored) ++client.takeovers;
+  if (op == CallOp::kParamRestored) {
+    if (part.machine >= spec_.endpoints)
+      return failure(Code::kRemote, "{}: there is no endpoint {}", describe(contribution.call), part.machine);
+    client.restored[part.machine] = true;
+  }
   if (op == CallOp::kParamReach) {
     if (part.push < client.barriers || part.push > client.barriers + 1)
       return failure(Code::kRemote, "barrier {} came after barrier {}", part.push, client.barriers);
@@ -161,15 +165,25 @@ Result<ParamStore::Part*> ParamService::placeOf(size_t machine, const Contributi
   return spec_.store->restore(call, part, machine, *contribution.clock, data);
 }
 
-bool ParamService::haveRestored(uint32_t takeovers) const {
-  return std::all_of(clients_.begin(), clients_.end(),
-                     [takeovers](const Client& client) { return client.gone || client.takeovers >= takeovers; });
+bool ParamService::haveRestored(const std::vector<bool>& endpoints) const {
+  return std::all_of(clients_.begin(), clients_.end(), [&](const Client& client) {
+    return client.gone || std::equal(endpoints.begin(), endpoints.end(), client.restored.begin(), std::less_equal());
+  });
 }
 
 bool ParamService::takesOver() const {
-  uint32_t begun = losses_;
-  for (const Client& client : clients_) begun = std::max(begun, client.takeovers);
+  std::vector<bool> begun = lost_;
+  for (const Client& client : clients_)
+    for (size_t endpoint = 0; endpoint < begun.size() && !client.gone; ++endpoint)
+      begun[endpoint] = begun[endpoint] || client.restored[endpoint];
   return !haveRestored(begun);
+}
+
+std::optional<size_t> ParamService::lostElsewhere() const {
+  for (const Client& client : clients_)
+    for (size_t endpoint = 0; endpoint < lost_.size(); ++endpoint)
+      if (!client.gone && client.restored[endpoint] && !lost_[endpoint] && endpoint != spec_.local) return endpoint;
+  return {};
 }
 
 uint32_t ParamService::barriersPassed() const {

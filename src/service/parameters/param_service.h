@@ -37,6 +37,7 @@ struct ParamSpec : Summation {
   explicit ParamSpec(Summation sums = {}) : Summation(std::move(sums)) {}
 
   std::optional<size_t> local;  // the machine that this service runs in
+  size_t endpoints = 0;         // owners of parameters: the machines, and then the servers
   size_t depth = 0;
   size_t maxChunkBytes = 0;
   uint32_t staleness = JobSettings::kUnbounded;
@@ -51,7 +52,8 @@ class ParamService final : public ChunkService {
   std::optional<size_t> failedMachine() const override { return failedMachine_; }
   void lose(size_t machine) override;
   bool lost(size_t machine) const override { return clients_[machine].gone; }
-  void beginTakeover() override { ++losses_; }
+  void beginTakeover(size_t endpoint) override { lost_[endpoint] = true; }
+  std::optional<size_t> lostElsewhere() const override;
   bool canOffer() const override { return offered_.size() + local().waiting.size() < spec_.depth; }
   void offer(const LocalChunk& chunk) override { offered_.push_back(chunk); }
   uint64_t retired() override { return retired_; }
@@ -79,15 +81,17 @@ class ParamService final : public ChunkService {
     std::unique_ptr<AnswerSender> answers;
     std::deque<Request> waiting;
     uint64_t served = 0;
-    uint32_t barriers = 0;   // that the machine has reached
-    uint32_t takeovers = 0;  // for which the machine has sent all its copies
+    uint32_t barriers = 0;       // that the machine has reached
+    std::vector<bool> restored;  // by endpoint: the machine has sent all its copies of the parts of this lost endpoint
     bool leaves = false;
     bool gone = false;     // its connection has ended
     bool settled = false;  // lost, and its last push is in all parts or in none
   };
 
   explicit ParamService(ParamSpec spec)
-      : spec_(std::move(spec)), clients_(spec_.machines), waitTimes_(spec_.machines) {}
+      : spec_(std::move(spec)), clients_(spec_.machines), lost_(spec_.endpoints), waitTimes_(spec_.machines) {
+    for (Client& client : clients_) client.restored.resize(spec_.endpoints);
+  }
   const Client& local() const { return clients_[*spec_.local]; }
   Result<bool> step(size_t machine);
   Result<bool> stepLocal();
@@ -101,9 +105,10 @@ class ParamService final : public ChunkService {
   // The machine that has pushed the least to the part, among those that still push; the number of machines if none
   // does.
   size_t slowest(const ParamStore::Part& place) const;
-  // True if all machines have sent their copies for that many takeovers. A request waits for those that its sender knew
-  // of. If it waited for later ones too, the sender's own copies could be behind the request.
-  bool haveRestored(uint32_t takeovers) const;
+  // True if all machines have sent their copies of the parts of these endpoints. A request waits for the endpoints
+  // whose loss its sender knew of. If it waited for later losses too, the sender's own copies could be behind the
+  // request.
+  bool haveRestored(const std::vector<bool>& endpoints) const;
   // True if some machine has not sent all its copies yet.
   bool takesOver() const;
   ParamClock clockOf(const Request& request) const;
@@ -114,7 +119,7 @@ class ParamService final : public ChunkService {
   std::deque<LocalChunk> offered_;
   uint64_t retired_ = 0;
   std::optional<size_t> failedMachine_;
-  uint32_t losses_ = 0;  // of endpoints; unknown to a server
+  std::vector<bool> lost_;  // by endpoint; a server knows only the losses that machines tell
   ServiceCounters counters_;
   WaitTimes waitTimes_;
 };

@@ -28,6 +28,7 @@ class StrictRunner final : public JobRunner {
     if (refuses) return {Code::kSystem, "no room"};
     events_ = std::move(events);
     blobs_ = spec.roster.rails() * spec.roster.endpoints();
+    machines_ = spec.roster.machines.size();
     listening_ = connecting_ = connected_ = finished_ = closing_ = false;
     return {};
   }
@@ -35,7 +36,9 @@ class StrictRunner final : public JobRunner {
     require(job == kJob && events_ && listening_ && !connecting_ && !closing_ && handles.size() == blobs_);
     connecting_ = true;
   }
-  void lose(uint64_t job, size_t machine) override { require(job == kJob && events_ && machine < kMaxRanks); }
+  void lose(uint64_t job, size_t machine) override {
+    require(job == kJob && events_ && listening_ && !closing_ && machine < machines_);
+  }
   void finish(uint64_t job) override {
     require(job == kJob && events_ && connecting_ && !finished_ && !closing_);
     finished_ = true;
@@ -70,7 +73,7 @@ class StrictRunner final : public JobRunner {
 
  private:
   std::shared_ptr<JobEvents> events_;
-  size_t blobs_ = 0;
+  size_t blobs_ = 0, machines_ = 0;
   bool listening_ = false, connecting_ = false, connected_ = false, finished_ = false, closing_ = false;
 };
 

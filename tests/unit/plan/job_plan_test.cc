@@ -57,6 +57,15 @@ TEST(JobPlan, EveryEndpointMayTakeOverTheShareOfALostServer) {
   EXPECT_EQ(withoutServer.shares.servers, std::vector<double>{0});
 }
 
+TEST(JobPlan, EveryMachineMayTakeOverParameters) {
+  Roster roster = rosterOf(3);
+  roster.machines[2].bytesPerSecond = 6e6;
+  for (int fast : {0, 1}) roster.machines[static_cast<size_t>(fast)].bytesPerSecond = 1e7;
+  EXPECT_EQ(JobPlan::make(roster).value().owners, (std::vector<bool>{true, true, false})) << "too slow to sum";
+  roster.settings.parameters = true;
+  EXPECT_EQ(JobPlan::make(roster).value().owners, std::vector<bool>(3, true));
+}
+
 TEST(JobPlan, PartitionBytesBoundsEveryChunk) {
   EXPECT_EQ(JobPlan::make(rosterOf(2)).value().limits.maxChunkBytes, 256U << 10);
   Roster bounded = rosterOf(2);

@@ -56,7 +56,7 @@ void OwnerTakeover::restore(size_t lost) {
     call.param->restored = copy->clock;
     spec_.submit(call);
   }
-  tellOwners(CallOp::kParamRestored);
+  tellOwners(CallOp::kParamRestored, static_cast<uint32_t>(lost));
 }
 
 // If the machine that settled is lost itself, the next one settles for all that are lost.

@@ -22,6 +22,7 @@ class ParamServiceTest : public ::testing::Test {
     ParamSpec spec;
     spec.machines = 2;
     spec.local = 0;
+    spec.endpoints = 4;
     spec.depth = 4;
     spec.maxChunkBytes = 64;
     spec.staleness = staleness;
@@ -205,15 +206,20 @@ class TakeoverTest : public ParamServiceTest {
     restoring.clock = clockOf(std::move(pushes));
     send(restoring, copy.data(), sizeof copy);
   }
-  void restored() { send(header(CallOp::kParamRestored, 0, 0), nullptr, 0); }
+  void restored(uint32_t lost = 3) {
+    DataHeader restored = header(CallOp::kParamRestored, 0, 0);
+    restored.part->machine = lost;
+    send(restored, nullptr, 0);
+  }
   // Machine 0 sends its copy.
   void offerCopy(Values& copy, std::vector<uint32_t> pushes) {
     const DataHeader local = header(CallOp::kParamRestore, 0);
     --sent_;
     service_->offer({local.call, copy.data(), copy.data(), sizeof copy, local.part, {}, clockOf(std::move(pushes))});
   }
-  void offerRestored() {
-    const DataHeader local = header(CallOp::kParamRestored, 0, 0);
+  void offerRestored(uint32_t lost = 3) {
+    DataHeader local = header(CallOp::kParamRestored, 0, 0);
+    local.part->machine = lost;
     --sent_;
     service_->offer({local.call, nullptr, nullptr, 0, local.part});
   }
@@ -226,7 +232,7 @@ class TakeoverTest : public ParamServiceTest {
 };
 
 TEST_F(TakeoverTest, ARequestWaitsUntilAllMachinesHaveSentTheirCopies) {
-  service_->beginTakeover();
+  service_->beginTakeover(3);
   restore({10, 10}, {1, 0});
   receive();
   restored();
@@ -250,12 +256,40 @@ TEST_F(TakeoverTest, ARequestDoesNotWaitForALaterTakeover) {
   receive();
   restored();
   receive();
-  service_->beginTakeover();
-  offerRestored();
+  service_->beginTakeover(2);
+  offerRestored(2);
   settle();
   EXPECT_EQ(service_->retired(), 3U);
   send(CallOp::kParamPushPull, 1, {2, 2});  // machine 1 will send its copies after this push
   EXPECT_EQ(receive(), (Values{3, 3}));
+}
+
+TEST_F(TakeoverTest, ANumberOfTakeoversIsNotEnough) {
+  service_->beginTakeover(3);
+  service_->beginTakeover(2);
+  Values copy{1, 1};
+  offerCopy(copy, {1, 0});
+  offerRestored(2);
+  restore(copy, {1, 0});
+  receive();
+  restored(3);
+  receive();
+  send(CallOp::kParamPushPull, 1, {2, 2});
+  settle();
+  EXPECT_EQ(service_->counters().rounds, 0U) << "machine 0 may have a copy of a part of endpoint 3";
+  offerRestored(3);
+  EXPECT_EQ(receive(), (Values{3, 3}));
+}
+
+TEST_F(TakeoverTest, KnowsWhoIsLostElsewhere) {
+  EXPECT_EQ(service_->lostElsewhere(), std::nullopt);
+  restored(2);
+  receive();
+  EXPECT_EQ(service_->lostElsewhere(), 2U);
+  service_->beginTakeover(2);
+  EXPECT_EQ(service_->lostElsewhere(), std::nullopt);
+  restored(4);
+  EXPECT_NE(failure().find("there is no endpoint 4"), std::string::npos);
 }
 
 TEST_F(TakeoverTest, ALostMachineSendsNoCopies) {
@@ -283,7 +317,7 @@ TEST_F(BoundedTakeoverTest, NoAnswerWaitsForASlowMachineMeanwhile) {
   for (uint32_t push = 1; push <= 2; ++push) send(CallOp::kParamPushPull, push, {1, 1});
   settle();
   EXPECT_EQ(service_->counters().queued, 1U) << "two pushes ahead";
-  service_->beginTakeover();
+  service_->beginTakeover(3);
   settle();
   EXPECT_EQ(service_->counters().queued, 0U);
   for (int answers = 0; answers < 2; ++answers) receive();
