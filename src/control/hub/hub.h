@@ -94,8 +94,7 @@ class Hub final : public ControlNode, public ServerChanges::Host {
   enum class State { kJoining, kOpening, kRunning, kFailed, kLeaving, kOver };
   struct Member {  // members are ranks 0..N-1, then servers; rank 0 has no link
     std::unique_ptr<Link> link;
-    bool left = false;  // also if it is lost
-    bool lost = false;
+    bool left = false, lost = false;  // a lost member has also left
   };
 
   Hub(HubArgs args, std::optional<AuthListener> authListener, ControlNodeEvents& events);
