@@ -235,8 +235,8 @@ Result<bool> CallScheduler::stepDataPlane() {
   return false;
 }
 
-// Of a lost rank, only the last push to a parameter can be taken back, so each push begins after the end of the
-// earlier.
+// The owners keep only the last push of a rank to each parameter, to take it back if the rank is lost. So a push begins
+// only after the rank's earlier push to the same parameter has ended.
 bool CallScheduler::isSecondPush(const Collective& next) const {
   if (!next.param || !isPush(static_cast<CallOp>(next.call.op))) return false;
   return std::any_of(active_.begin(), active_.end(), [&](const auto& call) {

@@ -108,11 +108,7 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   if (isForOwner(op)) {
     BPS_TRY(serveAsOwner(machine, contribution));
   } else {
-    if (op == CallOp::kParamAsk || op == CallOp::kParamUndo) {
-      if (part.machine >= spec_.machines || part.machine == spec_.local)
-        return failure(Code::kRemote, "{}: machine {} is not lost", describe(call), part.machine);
-      lose(part.machine);
-    }
+    if (op == CallOp::kParamAsk || op == CallOp::kParamUndo) BPS_TRY(loseNamed(call, part));
     ParamStore::Part* const place = BPS_TRY(placeOf(machine, contribution));
     if (op != CallOp::kParamRestore && place != nullptr && place->restored && !haveRestored(clients_[machine].restored))
       return false;
@@ -126,6 +122,13 @@ Result<bool> ParamService::serve(size_t machine, const Contribution& contributio
   }
   clients_[machine].waiting.push_back(std::move(request));
   return true;
+}
+
+Status ParamService::loseNamed(const CallInfo& call, const ParamPart& part) {
+  if (part.machine >= spec_.machines || part.machine == spec_.local)
+    return failure(Code::kRemote, "{}: machine {} is not lost", describe(call), part.machine);
+  lose(part.machine);
+  return {};
 }
 
 Status ParamService::serveAsOwner(size_t machine, const Contribution& contribution) {
@@ -144,9 +147,7 @@ Status ParamService::serveAsOwner(size_t machine, const Contribution& contributi
     client.barriers = part.push;
   }
   if (op == CallOp::kParamSettled) {
-    if (part.machine >= spec_.machines || part.machine == spec_.local)
-      return failure(Code::kRemote, "{}: machine {} is not lost", describe(contribution.call), part.machine);
-    lose(part.machine);
+    BPS_TRY(loseNamed(contribution.call, part));
     clients_[part.machine].settled = true;
   }
   return {};

@@ -97,6 +97,8 @@ class ParamService final : public ChunkService {
   Result<bool> stepLocal();
   // Carries out what a request asks for, and returns true; its answer may wait. Returns false if the request must wait.
   Result<bool> serve(size_t machine, const Contribution& contribution);
+  // The request says that the machine `part.machine` is lost.
+  Status loseNamed(const CallInfo& call, const ParamPart& part);
   Status serveAsOwner(size_t machine, const Contribution& contribution);
   Result<ParamStore::Part*> placeOf(size_t machine, const Contribution& contribution);
   Result<bool> serveArrived(size_t machine);

@@ -90,7 +90,7 @@ TEST_F(ParamAbort, TheOtherRanksTrainOnAfterAnAbort) {
     for (int i = 0; i < 5; ++i) ASSERT_EQ(push(comm, latest), bpsSuccess) << bpsGetLastError(comm);
     EXPECT_EQ(bpsParamBarrier(comm), bpsSuccess) << bpsGetLastError(comm);
     ASSERT_EQ(push(comm, latest), bpsSuccess);
-    // Of the lost rank's push, the part may be lost that it owned itself.
+    // The lost rank owned some elements itself. Its push to these may be lost with it.
     for (const int64_t value : latest) EXPECT_GE(value, 2 + 10 + 1);
     EXPECT_NE(bpsAllReduce(latest.data(), latest.data(), kCount, bpsInt64, bpsSum, comm, nullptr), bpsSuccess)
         << "the abort ends all-reduces";
