@@ -17,11 +17,12 @@ inline constexpr size_t kQuantumBytes       = 64;          // bytes of a cache l
 inline constexpr size_t kLocalQuantumBytes  = 48 * 64;     // bytes; 2, 3, 4, 6, 8, 12, 16 and 24 local ranks divide it
 inline constexpr size_t kMinLocalQuanta     = 64;          // quanta; smaller calls use kQuantumBytes as their quantum
 inline constexpr double kChunkHeaderBytes   = 200;         // bytes of headers and acknowledgements for one chunk
-inline constexpr double kRoundSeconds       = 5e-3;        // s; a larger value saves messages but lengthens queues
+inline constexpr double kRoundSeconds       = 3.75e-3;     // s; a larger value saves messages but lengthens queues
 inline constexpr size_t kMaxRoundBytes      = 2U << 20;    // bytes of all machines' chunks for one owner; more need memory
 // Chunks in flight.
 inline constexpr size_t kMinWindow          = 2;           // rounds; one is sent while another one is answered
-inline constexpr double kSpareRounds        = 0.8;         // rounds; more keep NICs busy beside late chunks but lengthen queues
+inline constexpr double kSpareRounds        = 1.8;         // rounds; more keep NICs busy beside late chunks but lengthen queues
+inline constexpr double kMaxSpareShare      = 0.05;        // of a call's rounds; more disturb the order of small calls
 inline constexpr size_t kMaxWindow          = 8;           // rounds; more bridge longer round trips but need memory
 inline constexpr size_t kExchangeAhead      = 3;           // chunks of a call sent ahead of the sums (exchange path)
 inline constexpr size_t kExchangeSlots      = 4;           // chunks in flight on the exchange path; more need memory

@@ -41,12 +41,12 @@ size_t roundsFor(size_t largest, size_t mean, size_t quantumBytes, const CutLimi
   return std::max(ceilDivide(largest, quantaOf(limits.maxChunkBytes)), std::min(wanted, largest));
 }
 
-// The window of a call whose largest chunk has so many bytes.
-size_t windowFor(size_t chunkBytes, const CutLimits& limits) {
+// The window of a call with so many rounds, of which each has so many bytes of the largest share.
+size_t windowFor(size_t rounds, size_t chunkBytes, const CutLimits& limits) {
   const double latencyRounds =
       static_cast<double>(limits.latencyBytes) / static_cast<double>(std::max<size_t>(1, chunkBytes));
-  const double rounds = std::min(latencyRounds, kLatencyRounds) + constants::kSpareRounds;
-  return constants::kMinWindow + static_cast<size_t>(std::ceil(rounds));
+  const double spare = std::min(constants::kSpareRounds, constants::kMaxSpareShare * static_cast<double>(rounds));
+  return constants::kMinWindow + static_cast<size_t>(std::ceil(std::min(latencyRounds, kLatencyRounds) + spare));
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Cut Cutter::next(size_t count, size_t elementBytes, const CutLimits& limits) {
     largest = elements[largestIndex(elements)];
     cut.rounds = roundsFor(quantaOf(largest), quantaOf(meanShare(elements, count)), quantumBytes, limits);
   }
-  cut.window = windowFor(largest * elementBytes / std::max<size_t>(1, cut.rounds), limits);
+  cut.window = windowFor(cut.rounds, largest * elementBytes / std::max<size_t>(1, cut.rounds), limits);
   for (const ChunkRange& share : cut.share) cut.chunks.push_back(std::min(cut.rounds, quantaOf(share.count)));
   return cut;
 }

@@ -21,8 +21,8 @@
 // back as a sum. This time consists of two rounds, because a round is received while another one is
 // answered, and of the latency of a small call. In this latency, `latencyBytes` of a share pass the
 // NIC. So the window is 2 + kSpareRounds + latencyBytes / c rounds, rounded up. The spare rounds are for
-// chunks that come back late, because TCP divides a NIC unevenly. Chunks are so large that kMaxWindow
-// rounds suffice.
+// chunks that come back late, because TCP divides a NIC unevenly. A call of few rounds has fewer spare
+// rounds (kMaxSpareShare). Chunks are so large that kMaxWindow rounds suffice.
 //
 // Checker. The Cutter chooses the checker of a call without regard to the size of the call. The
 // checker receives a message of every call, even of a call with zero elements, so it can detect

@@ -163,7 +163,7 @@ Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan) {
 double holdSeconds(const Tuning& tuning, const JobPlan& plan) {
   if (tuning.costs.rate <= 0) return constants::kMinHoldSeconds;
   const double round = static_cast<double>(machines(plan) * tuning.limits.targetChunkBytes) / tuning.costs.rate;
-  const double inFlight = 2 * static_cast<double>(constants::kMinWindow) * round + tuning.costs.singleOwner;
+  const double inFlight = 2 * (constants::kMinWindow + constants::kSpareRounds) * round + tuning.costs.singleOwner;
   return std::max(constants::kMinHoldSeconds, 2 * inFlight);
 }
 

@@ -59,7 +59,7 @@ Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const Tim
 // Returns how long a communicator may move no data although nothing is wrong. Chunks of other calls that are in flight
 // pass the NICs first, which takes up to inFlight seconds, and then the chunks of this call, which take as long:
 //
-//   inFlight = kMinWindow rounds + the time of the smallest single-owner call
+//   inFlight = kMinWindow + kSpareRounds rounds + the time of the smallest single-owner call
 //
 // Every round passes a NIC twice, as contributions and as sums. The result is at least kMinHoldSeconds.
 double holdSeconds(const Tuning& tuning, const JobPlan& plan);

@@ -207,13 +207,15 @@ TEST(CutterTest, TheWindowBridgesTheLatency) {
     Cutter cutter({1, 1, 1, 1}, {.targetChunkBytes = 32U << 10, .latencyBytes = latencyBytes, .singleOwnerBytes = 0});
     return cutter.next(bytes, 1).window;
   };
-  EXPECT_EQ(windowOf(64U << 20, 0), 3U);
-  EXPECT_EQ(windowOf(64U << 20, 6U << 10), 3U) << "the latency and the spare rounds together take one round";
-  EXPECT_EQ(windowOf(64U << 20, 7U << 10), 4U);
-  EXPECT_EQ(windowOf(64U << 20, 38U << 10), 4U);
-  EXPECT_EQ(windowOf(64U << 20, 39U << 10), 5U);
+  EXPECT_EQ(windowOf(64U << 20, 0), 4U);
+  EXPECT_EQ(windowOf(64U << 20, 6U << 10), 4U) << "the latency and the spare rounds together take two rounds";
+  EXPECT_EQ(windowOf(64U << 20, 7U << 10), 5U);
+  EXPECT_EQ(windowOf(64U << 20, 38U << 10), 5U);
+  EXPECT_EQ(windowOf(64U << 20, 39U << 10), 6U);
   EXPECT_EQ(windowOf(64U << 20, 1U << 30), constants::kMaxWindow);
-  EXPECT_EQ(windowOf(256U << 10, 24U << 10), 5U) << "chunks of smaller calls are smaller";
+  EXPECT_EQ(windowOf(64U << 20, 64U << 10), 6U);
+  EXPECT_EQ(windowOf(256U << 10, 64U << 10), 7U) << "chunks of smaller calls are smaller";
+  EXPECT_EQ(windowOf(256U << 10, 0), 3U) << "a call of few rounds has few spare rounds";
 }
 
 TEST(CutterTest, ChunksAreSoLargeThatTheLargestWindowBridgesTheLatency) {
@@ -221,8 +223,8 @@ TEST(CutterTest, ChunksAreSoLargeThatTheLargestWindowBridgesTheLatency) {
   limits.chunkCostBytes = 1;
   Cutter cutter({1, 1, 1, 1}, limits);
   const Cut cut = cutter.next(1U << 20, 1);
-  EXPECT_GE(cut.chunk(0, 0).count, 20U << 10);
-  EXPECT_LE(cut.chunk(0, 0).count, 24U << 10);
+  EXPECT_GE(cut.chunk(0, 0).count, 28U << 10);
+  EXPECT_LE(cut.chunk(0, 0).count, 32U << 10);
   EXPECT_LE(cut.window, constants::kMaxWindow);
 }
 
