@@ -32,11 +32,13 @@ class Mailbox final : public ControlNodeEvents {
   bool hasLeft(size_t member);
   void interrupt();
   void stop();
-  // setCallsStarted() and setWait() set the content of the next heartbeats.
+  // setCallsStarted() and setWait() set the content of the next heartbeats. A new wait is sent at once (link.h).
   void setCallsStarted(uint64_t calls) { callsStarted_.store(calls, std::memory_order_relaxed); }
   void setWait(const MemberWait& wait) {
     MutexLock lock(mutex_);
+    const bool changed = wait.call != wait_.call || wait.member != wait_.member;
     wait_ = wait;
+    if (changed) bell_.ring();
   }
 
   // Only the control thread calls the following functions.

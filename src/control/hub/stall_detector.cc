@@ -89,7 +89,7 @@ std::optional<StallDetector::Stall> StallDetector::check(TimePoint now) {
     if (!waits) continue;
     const MemberState& awaited = members_[stalled.waitsFor];
     const TimePoint start = std::max({member.since, member.steadySince, awaited.steadySince});
-    if (now - start < stallTime(m, stalled.waitsFor)) continue;
+    if (now - start < stallTime(m, stalled.waitsFor) || awaited.heardAt <= start) continue;
     const std::chrono::duration<double> waited = now - member.since + roster_.waitReportTime();
     return Stall{m, stalled.waitsFor,
                  failure(Code::kRemote,

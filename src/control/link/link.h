@@ -1,9 +1,10 @@
 // Link: an authenticated control connection with a name and heartbeats. Ranks, the hub and servers use Links.
 //
-// A Link sends a heartbeat every tenth of the timeout. A Link fails if its peer has been silent for half of the
-// timeout. If the event loop did not run for a while, for example because the process was stopped, the silence during
-// this time does not count. A Link limits the rate at which it reads, so that a flood of frames from its peer does not
-// slow down other connections. TCP flow control then slows down the peer. Only one thread uses a Link.
+// A Link sends a heartbeat every tenth of the timeout, and when the wait that it reports changes. A Link fails if its
+// peer has been silent for half of the timeout. If the event loop did not run for a while, for example because the
+// process was stopped, the silence during this time does not count. A Link limits the rate at which it reads, so that a
+// flood of frames from its peer does not slow down other connections. TCP flow control then slows down the peer. Only
+// one thread uses a Link.
 #pragma once
 #include <memory>
 #include <optional>
@@ -33,9 +34,12 @@ class Link {
   }
   void send(MessageType type, const Blob& payload = {}) { socket_->queue(type, payload); }
 
-  // setHeartbeat() sets the content of the next heartbeats that this side sends. heartbeat() returns the last received
-  // heartbeat.
-  void setHeartbeat(const Heartbeat& heartbeat) { ownHeartbeat_ = heartbeat; }
+  // setHeartbeat() sets the content of the next heartbeats that this side sends; the next step() sends one if the wait
+  // in it has changed. heartbeat() returns the last received heartbeat.
+  void setHeartbeat(const Heartbeat& heartbeat) {
+    if (!heartbeat.sameWait(ownHeartbeat_)) lastSent_ = {};
+    ownHeartbeat_ = heartbeat;
+  }
   const Heartbeat& heartbeat() const { return peerHeartbeat_; }
   uint64_t heartbeats() const { return peerHeartbeats_; }  // number of received heartbeats
 

@@ -78,6 +78,31 @@ TEST_F(StallDetectorTest, StallBetweenTwoCallersNamesBothAfterTheTimeOut) {
   EXPECT_NE(text.find("call #7"), std::string::npos) << text;
 }
 
+// Rank 1 and server 5 cannot reach each other, so rank 1 sends nothing to server 4 either. Its heartbeats come once a
+// second, so the hub learns of the wait of server 4 first.
+TEST(StallDetectorOrder, AWaitCountsOnlyWhenTheAwaitedMemberHasReportedItsOwn) {
+  Roster roster;
+  for (uint32_t rank = 0; rank < 4; ++rank) roster.ranks.push_back({"id", "host", rank, rank, 0});
+  roster.machines = {{{0}, 0}, {{1}, 0}, {{2}, 0}, {{3}, 0}};
+  roster.servers = {{"cpu1:7700", 0}, {"cpu2:7700", 0}};
+  roster.settings.timeoutMs = 10000;
+  roster.settings.serverTimeoutMs = 1000;
+  StallDetector stalls(roster);
+  StallDetector::TimePoint now{seconds(1000)};
+  uint64_t sent = 0, ofRank1 = 0;
+  std::string text;
+  for (int step = 0; step < 40 && text.empty(); ++step, now += std::chrono::milliseconds(80)) {
+    if (step % 12 == 0) ++ofRank1;
+    const uint32_t wait = step < 12 ? Heartbeat::kNobody : 5U;
+    for (const uint32_t rank : {0U, 2U, 3U}) stalls.onHeartbeat(rank, {8, 7, 5}, ++sent);
+    stalls.onHeartbeat(1, {8, 7, wait}, ofRank1);
+    stalls.onHeartbeat(4, {0, 7, 1}, ++sent);
+    stalls.onHeartbeat(5, {0, 7, 1}, ++sent);
+    if (const auto stall = stalls.check(now)) text = stall->failure.message();
+  }
+  EXPECT_NE(text.find("server cpu2:7700 and rank 1 (host, pid 1) cannot reach each other"), std::string::npos) << text;
+}
+
 TEST_F(StallDetectorTest, AMemberThatSendsNoHeartbeatsIsNotBlamed) {
   for (uint32_t rank = 0; rank < 4; ++rank) heartbeat(rank, 8);
   heartbeat(kServer, 0, 7, 1);
