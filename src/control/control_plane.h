@@ -120,8 +120,8 @@ class ControlPlane {
   void proposeRate(size_t server, double factor);
   // The next two functions set the content of this rank's heartbeats. From the heartbeats the hub finds two members
   // that cannot reach each other. `calls` is the number of calls that this rank has begun. `wait` names the call and
-  // the member for which this rank has waited for BPS_TIMEOUT or longer. `wait` is valid until the next reportWait().
-  // The two functions do not block, and any thread may call them.
+  // the member for which this rank has waited for Roster::waitReportTime() or longer. `wait` is valid until the next
+  // reportWait(). The two functions do not block, and any thread may call them.
   void reportCallsStarted(uint64_t calls);
   void reportWait(const MemberWait& wait);
   // Sends this rank's goodbye message and waits until the message is sent. After the goodbye of a rank, the other

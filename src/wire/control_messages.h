@@ -148,7 +148,7 @@ struct Heartbeat {
   static constexpr MessageType kType = MessageType::kHeartbeat;
   static constexpr uint32_t kNobody = ~uint32_t{0};
   uint64_t callsStarted = 0;    // number of calls that this rank has begun; always 0 for a server
-  uint64_t call = 0;            // number of a call that has waited for a member for BPS_TIMEOUT or longer
+  uint64_t call = 0;            // number of a call that has waited for a member for Roster::waitReportTime()
   uint32_t waitsFor = kNobody;  // the awaited member
 
   bool sameWait(const Heartbeat& other) const { return call == other.call && waitsFor == other.waitsFor; }

@@ -8,8 +8,9 @@
 // time counts only while the heartbeats of both members arrive, so that a process that was stopped is not blamed. The
 // StallDetector works for any transport, even for a transport that never reports an error.
 //
-// An awaited member may itself wait for a third member and not have reported it yet. So a wait for it counts only from
-// a heartbeat of the awaited member on that came after the report of the wait. New waits are reported at once (link.h).
+// The awaited member may itself wait for a third member, and not have reported it yet. New waits are reported at once
+// (link.h), and nobody is blamed before a heartbeat of the awaited member has come that is later than the reported
+// wait.
 //
 // The StallDetector does no I/O and belongs to the Hub. Only the control thread uses the StallDetector.
 #pragma once
