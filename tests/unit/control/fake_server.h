@@ -135,7 +135,10 @@ class FakeRunner final : public JobRunner {
 // A ControlServer that runs on its own thread.
 class TestServer {
  public:
-  explicit TestServer(const Env& env = localEnv(), const Address& where = loopback()) {
+  // `setting` holds from the first connection on.
+  explicit TestServer(const Env& env = localEnv(), const Address& where = loopback(),
+                      void (FakeRunner::*setting)() = nullptr) {
+    if (setting) (runner.*setting)();
     auto made = server::ControlServer::create(env, where, std::move(serverKey(env)).value(), runner);
     EXPECT_TRUE(made.ok()) << made.error().message();
     server_ = std::move(made).value();

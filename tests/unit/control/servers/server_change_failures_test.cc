@@ -175,8 +175,7 @@ TEST_F(ServerChangesTest, AFailureAfterTheChangeHasTakenEffectIsBlamed) {
 TEST_F(ServerChangesTest, AServerWithWrongHandlesDoesNotJoin) {
   for (const size_t count : {0, 4, 6}) {
     start({1});
-    run(0);
-    runner(0).neverListen();
+    run(0, &FakeRunner::neverListen);
     const Deadline deadline = soon();
     while (runner(0).opened() == 0 && !deadline.passed()) std::this_thread::sleep_for(1ms);
     std::vector<Blob> handles(count, Blob{1});

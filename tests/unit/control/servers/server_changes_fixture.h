@@ -46,7 +46,9 @@ class ServerChangesTest : public testing::Test {
     std::ofstream(path_ + ".new") << text;
     ASSERT_EQ(std::rename((path_ + ".new").c_str(), path_.c_str()), 0);
   }
-  void run(size_t server) { servers_[server] = std::make_unique<TestServer>(localEnv(timeout_), addresses_[server]); }
+  void run(size_t server, void (FakeRunner::*setting)() = nullptr) {
+    servers_[server] = std::make_unique<TestServer>(localEnv(timeout_), addresses_[server], setting);
+  }
   FakeRunner& runner(size_t server) { return servers_[server]->runner; }
 
   // Waits for the same event on all ranks, and returns rank 1's.

@@ -175,10 +175,9 @@ TEST_F(ServerChangesTest, AFailedJoinIsTriedAgainAfterOneSecondAndThenAfterTwo) 
 
 TEST_F(ServerChangesTest, AServerThatDiesWhileItJoinsOnlyEndsTheChange) {
   start({1});
-  run(0);
+  run(0, &FakeRunner::neverConnect);
   expectEvent(Event::kJoining, 0);
   replyAll(Reply::kHandles);
-  runner(0).neverConnect();
   expectEvent(Event::kHandles, 0);
   replyAll(Reply::kConnected);
   expectNoEvent(.2);
@@ -194,8 +193,7 @@ TEST_F(ServerChangesTest, AServerThatDiesWhileItJoinsOnlyEndsTheChange) {
 
 TEST_F(ServerChangesTest, AServerThatNeverOpensTheJobDisturbsNobody) {
   start({1});
-  run(0);
-  runner(0).neverListen();
+  run(0, &FakeRunner::neverListen);
   expectNoEvent(2.5);
   EXPECT_TRUE(runner(0).opened() > 0);
   expectFine();
