@@ -1,5 +1,6 @@
 // The C functions for all-reduces, their operations, and groups.
 #include <cstring>
+#include <utility>
 
 #include "src/api/api_guard.h"
 #include "src/api/call_arguments.h"
@@ -49,7 +50,7 @@ Status allReduce(const Arguments& args, bpsComm_t comm, cudaStream_t stream) {
   if (call.stream == nullptr && !caller->device())
     return badArgument("stream {} is not a host stream, and there is no CUDA device", static_cast<const void*>(stream));
   Group& group = Group::forThisThread();
-  return group.open() ? group.deferCall(comm, call) : issue(*comm, call);
+  return group.open() ? group.deferCall(comm, std::move(call)) : issue(*comm, call);
 }
 
 Status createPreMulSum(bpsRedOp_t* op, const void* scalar, bpsDataType_t type, bpsScalarResidence_t residence,

@@ -61,11 +61,11 @@ Status Group::deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make)
   return {};
 }
 
-Status Group::deferCall(bpsComm_t comm, const AllReduceCall& call) {
+Status Group::deferCall(bpsComm_t comm, AllReduceCall call) {
   const bool sameAsLast = !work_.calls.empty() && &work_.calls.back().reference->handle() == comm;
   work_.calls.push_back({sameAsLast ? work_.calls.back().reference
                                     : std::make_shared<HandleReference>(BPS_TRY(HandleReference::acquire(comm))),
-                         call});
+                         std::move(call)});
   return {};
 }
 

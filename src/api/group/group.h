@@ -31,7 +31,7 @@ class Group {
   // Defers the start of the handle *out.
   Status deferStart(bpsComm_t* out);
   Status deferSplit(bpsComm_t parent, bpsComm_t* out, CreateSplitComm make);
-  Status deferCall(bpsComm_t comm, const AllReduceCall& call);
+  Status deferCall(bpsComm_t comm, AllReduceCall call);
   // Drops all deferred work on this communicator, which the thread is about to free. Returns the
   // number of dropped items.
   size_t dropDeferred(const bpsComm& handle);

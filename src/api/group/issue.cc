@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <utility>
 
 #include "src/api/group/gpu_groups.h"
 #include "src/base/guard.h"
@@ -36,7 +37,7 @@ GroupCall describeForFusion(const DeferredCall& deferred) {
 }
 
 // Issues the calls of a group in order, except that small calls fuse. Returns the first failure.
-Status issueFused(const std::vector<DeferredCall>& calls) {
+Status issueFused(std::vector<DeferredCall>& calls) {
   std::vector<GroupCall> described;
   described.reserve(calls.size());
   for (const DeferredCall& deferred : calls) described.push_back(describeForFusion(deferred));
@@ -49,7 +50,7 @@ Status issueFused(const std::vector<DeferredCall>& calls) {
     }
     std::vector<AllReduceCall> fused;
     fused.reserve(together.size());
-    for (const size_t index : together) fused.push_back(calls[index].call);
+    for (const size_t index : together) fused.push_back(std::move(calls[index].call));
     keepFirst(first, (*deferred.reference)->allReduceFused(fused));
   }
   return first;
