@@ -39,22 +39,52 @@ size_t callLimit(double bytes, size_t most) {
   return bytes >= static_cast<double>(most) ? most : std::bit_floor(static_cast<size_t>(std::max(bytes, 0.0)));
 }
 
-size_t singleOwnerLimit(const NetworkCosts& costs, const JobPlan& plan, size_t smallCall) {
-  const double moreTraffic = 2.0 * static_cast<double>(machines(plan) - 1) - busiestTraffic(plan);
-  return callLimit((costs.split - costs.singleOwner) * costs.rate / moreTraffic, smallCall);
+size_t largestSmallCall(const JobPlan& plan) {
+  return std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
 }
 
-size_t exchangeLimit(const NetworkCosts& costs, const JobPlan& plan, size_t smallCall) {
-  const auto n = static_cast<double>(machines(plan));
-  const double exposedSum = std::max(0.0, 1 / constants::kSumRate - 1 / costs.rate);  // see the header
+// The seconds for which summation on the exchange path delays each received byte; see the header.
+double exposedSum(const NetworkCosts& costs) { return std::max(0.0, 1 / constants::kSumRate - 1 / costs.rate); }
+
+// The times of the largest small call if the NICs are the limit.
+NetworkCosts::Larger largerByRate(const NetworkCosts& costs, const JobPlan& plan) {
+  const size_t bytes = largestSmallCall(plan);
+  const auto peers = static_cast<double>(machines(plan) - 1);
+  const double seconds = static_cast<double>(bytes) / costs.rate;
+  return {bytes, costs.singleOwner + 2 * peers * seconds, costs.split + busiestTraffic(plan) * seconds,
+          costs.exchange + peers * (seconds + static_cast<double>(bytes) * exposedSum(costs))};
+}
+
+// The times of a path: of its smallest call, and of a larger one.
+struct PathTimes {
+  double smallest = 0, larger = 0;
+};
+
+// Returns the least call size, up to `most`, for which `path` is no longer faster than `other`. The larger calls have
+// `bytes` bytes.
+size_t fasterUpTo(const PathTimes& path, const PathTimes& other, size_t bytes, size_t most) {
+  const double saved = other.smallest - path.smallest, lost = path.larger - other.larger;
+  if (saved <= 0) return 0;
+  return saved + lost <= 0 ? most : callLimit(static_cast<double>(bytes) * saved / (saved + lost), most);
+}
+
+size_t singleOwnerLimit(const NetworkCosts& costs, const JobPlan& plan) {
+  const auto larger = costs.larger.value_or(largerByRate(costs, plan));
+  return fasterUpTo({costs.singleOwner, larger.singleOwner}, {costs.split, larger.split}, larger.bytes,
+                    largestSmallCall(plan));
+}
+
+size_t exchangeLimit(const NetworkCosts& costs, const JobPlan& plan) {
+  const size_t most = largestSmallCall(plan);
   if (machines(plan) == 2) {
     // The exchange path uses one rail and no server.
     const bool mayBeLarge = plan.shares.servers.empty() && plan.rails == 1;
-    return callLimit(constants::kHopSeconds / exposedSum, mayBeLarge ? constants::kMaxExchangeBytes : smallCall);
+    return callLimit(constants::kHopSeconds / exposedSum(costs), mayBeLarge ? constants::kMaxExchangeBytes : most);
   }
-  if (costs.exchange >= costs.singleOwner) return 0;
-  const double secondsPerByte = (n - 1 - busiestTraffic(plan)) / costs.rate + (n - 1) * exposedSum;
-  return callLimit((costs.split - costs.exchange) / secondsPerByte, smallCall);
+  const auto larger = costs.larger.value_or(largerByRate(costs, plan));
+  const PathTimes exchange{costs.exchange, larger.exchange};
+  return std::min(fasterUpTo(exchange, {costs.singleOwner, larger.singleOwner}, larger.bytes, most),
+                  fasterUpTo(exchange, {costs.split, larger.split}, larger.bytes, most));
 }
 
 // See the header.
@@ -80,10 +110,9 @@ class Prober {
   }
 
   Status measureSmallCalls(NetworkCosts& costs) {
-    const size_t splitBytes = plan_.weights.size() * constants::kQuantumBytes;
     BPS_TRY(smallCall(8, 8, 0));  // on new connections, the first call takes up to four times as long
     costs.singleOwner = BPS_TRY(smallCall(8, 8, 0));
-    costs.split = BPS_TRY(smallCall(splitBytes, 0, 0));
+    costs.split = BPS_TRY(smallCall(smallestSplitBytes(), 0, 0));
     if (limits_.exchangeChunkBytes > 0) costs.exchange = BPS_TRY(smallCall(8, 0, 8));
     return {};
   }
@@ -114,6 +143,19 @@ class Prober {
     return {};
   }
 
+  // Needs the rate.
+  Status measureLargerCalls(NetworkCosts& costs) {
+    const double most = constants::kProbeSeconds * costs.rate / (2 * static_cast<double>(machines(plan_) - 1));
+    const size_t bytes =
+        most < static_cast<double>(largestSmallCall(plan_)) ? static_cast<size_t>(most) : largestSmallCall(plan_);
+    if (bytes <= smallestSplitBytes()) return {};
+    const double singleOwner = BPS_TRY(smallCall(bytes, bytes, 0));
+    const double split = BPS_TRY(smallCall(bytes, 0, 0));
+    const double exchange = limits_.exchangeChunkBytes > 0 ? BPS_TRY(smallCall(bytes, 0, bytes)) : 0;
+    costs.larger = {bytes, singleOwner, split, exchange};
+    return {};
+  }
+
  private:
   static constexpr double kSlowStartTrips = 4;
   // The time that a call's bytes took. A noisy latency must not make this time vanish.
@@ -125,6 +167,7 @@ class Prober {
       least = std::min(least, BPS_TRY(run_(bytes, calls, limits_)));
     return least;
   }
+  size_t smallestSplitBytes() const { return plan_.weights.size() * constants::kQuantumBytes; }
   Result<double> smallCall(size_t bytes, size_t singleOwnerBytes, size_t exchangeBytes) {
     limits_.singleOwnerBytes = singleOwnerBytes;
     limits_.exchangeBytes = exchangeBytes;
@@ -154,9 +197,8 @@ Tuning tuningFor(const NetworkCosts& costs, const JobPlan& plan) {
   limits.targetChunkBytes = targetChunkBytes(costs.rate, plan);
   limits.chunkCostBytes = chunkCostBytes(costs, plan);
   limits.latencyBytes = latencyBytes(costs, plan);
-  const size_t smallCall = std::min(constants::kMaxSmallCallBytes, plan.limits.maxChunkBytes);
-  if (plan.measureSingleOwnerPath) limits.singleOwnerBytes = singleOwnerLimit(costs, plan, smallCall);
-  if (plan.measureExchangePath) limits.exchangeBytes = exchangeLimit(costs, plan, smallCall);
+  if (plan.measureSingleOwnerPath) limits.singleOwnerBytes = singleOwnerLimit(costs, plan);
+  if (plan.measureExchangePath) limits.exchangeBytes = exchangeLimit(costs, plan);
   return tuning;
 }
 
@@ -174,6 +216,7 @@ Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const Tim
   BPS_TRY(prober.measureSmallCalls(costs));
   costs.rate = givenRate(roster);
   if (costs.rate == 0) BPS_TRY(prober.measureLargeCalls(costs));
+  if (plan.measureSingleOwnerPath) BPS_TRY(prober.measureLargerCalls(costs));
   return tuningFor(costs, plan);
 }
 

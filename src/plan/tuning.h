@@ -13,16 +13,19 @@
 //       more. A round costs n message more. The sum is least for R^2 = (b / owners) / cost of a chunk.
 //   bytes of a latency = singleOwner B / n             of one owner's chunks; see cutter.h
 //
-// A small call may send more bytes in order to save messages and hops. Each path limit is the call
-// size b for which the path takes as long as the split path. The split path takes t b/B plus the
-// time of its smallest call, where t is the number of bytes that the busiest NIC sends for one byte
-// of a buffer.
+// A small call may send more bytes in order to save messages and hops. Each path limit is the call size for which the
+// path takes as long as another path: the single-owner path as the split path, the exchange path as the faster of the
+// other two. The time of each path is a straight line through the times of its smallest call and of a call of b bytes.
+// Both are measured. b is kMaxSmallCallBytes, or less if the NICs would need more than kProbeSeconds for a single-owner
+// call of this size. If b would be smaller than the smallest split call, the times follow from the rate:
 //
-//   The single-owner path takes 2(n-1)b/B plus the time of its smallest call.
-//   The exchange path takes (n-1)b/B plus the time of its smallest call. Summation takes (n-1)b/S
-//   more, where S is kSumRate. If S > B, summation overlaps with receiving and costs no time.
-//   If its smallest call takes longer than that of the single-owner path, it is not used. Two
-//   machines always use it, because it sends no more bytes than the split path and saves a hop.
+//   split         t b/B plus the time of the smallest call; the busiest NIC sends t bytes for a byte of a buffer
+//   single owner  2(n-1)b/B plus the time of the smallest call
+//   exchange      (n-1)b/B plus the time of the smallest call. Summation takes (n-1)b/S more, where S is kSumRate. If
+//                 S > B, summation overlaps with receiving and costs no time.
+//
+// On fast networks the NICs are not the only limit, and on a host that plays several machines they are none. Two
+// machines always use the exchange path, because it sends no more bytes than the split path and saves a hop.
 //
 // The rate comes from BPS_BANDWIDTH if all machines set it. The other inputs are measured: at the
 // end of its start, a communicator makes all-reduces that every rank times. All ranks use the time
@@ -30,6 +33,7 @@
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <optional>
 
 #include "src/plan/job_plan.h"
 
@@ -38,7 +42,12 @@ namespace bps {
 struct NetworkCosts {
   double rate = 0;                                  // bytes per second
   double singleOwner = 0, split = 0, exchange = 0;  // seconds of the smallest call
-  double message = constants::kMessageSeconds;      // seconds
+  struct Larger {                                   // calls of `bytes` bytes
+    size_t bytes = 0;
+    double singleOwner = 0, split = 0, exchange = 0;  // seconds
+  };
+  std::optional<Larger> larger{};               // empty if it is not measured
+  double message = constants::kMessageSeconds;  // seconds
 };
 
 struct Tuning {

@@ -102,6 +102,11 @@ std::string describeCommunicator(const CommunicatorFacts& facts) {
                        {"splitSeconds", costs.split},
                        {"exchangeSeconds", costs.exchange},
                        {"messageSeconds", costs.message}};
+  if (costs.larger)
+    json["network"]["larger"] = {{"bytes", costs.larger->bytes},
+                                 {"singleOwnerSeconds", costs.larger->singleOwner},
+                                 {"splitSeconds", costs.larger->split},
+                                 {"exchangeSeconds", costs.larger->exchange}};
   if (session.cuda != nullptr) json["cudaDevice"] = session.cuda->ordinal();
   json["kernels"] = std::string(reduceTarget());
   if (session.traffic() != nullptr) json["machine"] = machineJson(*session.traffic(), session.rails, session.self());
@@ -117,13 +122,17 @@ void logStart(const CommunicatorFacts& facts) {
           "rank {} of {}: {} machines, {} servers, transport {}, sums by {} kernels, chunks of at most {} bytes", rank,
           roster.ranks.size(), roster.machines.size(), roster.presentServers(),
           transport.empty() ? "none needed" : transport, reduceTarget(), facts.tuning.limits.targetChunkBytes);
-  if (const NetworkCosts& costs = facts.tuning.costs; costs.rate > 0 && rank == 0)
-    logInfo(Subsystem::kInit,
-            "network: {:.1f} MB/s; the smallest call takes {:.0f} us at a single owner, {:.0f} us split{}; a message "
-            "costs {:.1f} us",
-            costs.rate / 1e6, costs.singleOwner * 1e6, costs.split * 1e6,
-            costs.exchange > 0 ? fmt::format(", {:.0f} us by exchange", costs.exchange * 1e6) : "",
-            costs.message * 1e6);
+  if (const NetworkCosts& costs = facts.tuning.costs; costs.rate > 0 && rank == 0) {
+    const auto times = [](double singleOwner, double split, double exchange) {
+      return fmt::format("takes {:.0f} us at a single owner, {:.0f} us split{}", singleOwner * 1e6, split * 1e6,
+                         exchange > 0 ? fmt::format(", {:.0f} us by exchange", exchange * 1e6) : "");
+    };
+    std::string larger;
+    if (const auto& call = costs.larger)
+      larger = fmt::format(", one of {} bytes {}", call->bytes, times(call->singleOwner, call->split, call->exchange));
+    logInfo(Subsystem::kInit, "network: {:.1f} MB/s; the smallest call {}{}; a message costs {:.1f} us",
+            costs.rate / 1e6, times(costs.singleOwner, costs.split, costs.exchange), larger, costs.message * 1e6);
+  }
   const std::string& obstacle = facts.progressThread.whyNoGpuDirect();
   if (session.cuda != nullptr && roster.machines.size() > 1)
     logInfo(Subsystem::kInit, "rank {}: CUDA device {}: GPUDirect RDMA is {}{}", rank, session.cuda->ordinal(),

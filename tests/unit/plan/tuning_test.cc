@@ -33,9 +33,10 @@ Roster rosterWithRates(const std::vector<double>& bytesPerSecond) {
 }
 
 // A simulated network of four machines and two servers. A call takes `latency` seconds, plus the time of its traffic at
-// `rate` bytes per second, plus `round` seconds for every round. The network records all calls.
+// `rate` bytes per second, plus `round` seconds for every round. The traffic is the bytes that the busiest NIC sends
+// for a byte of the buffer. The network records all calls.
 struct FakeNetwork {
-  double rate, latency = 20e-6, round = 0, traffic = 1.2;
+  double rate, latency = 20e-6, round = 0, traffic = 1.2, singleOwnerTraffic = 6, exchangeTraffic = 3;
   std::vector<size_t> calls = {};
   std::vector<CutLimits> limits = {};
   TimedCalls run() {
@@ -43,13 +44,15 @@ struct FakeNetwork {
       calls.push_back(bytes);
       limits.push_back(used);
       const double rounds = std::ceil(0.3 * static_cast<double>(bytes) / static_cast<double>(used.targetChunkBytes));
-      const bool whole = bytes <= std::max(used.singleOwnerBytes, used.exchangeBytes);
-      return latency * (whole ? 1 : 2) + traffic * static_cast<double>(bytes) / rate + round * rounds;
+      const bool exchanged = bytes <= used.exchangeBytes, whole = exchanged || bytes <= used.singleOwnerBytes;
+      const double sent = exchanged ? exchangeTraffic : whole ? singleOwnerTraffic : traffic;
+      return latency * (whole ? 1 : 2) + sent * static_cast<double>(bytes) / rate + round * rounds;
     };
   }
+  // The calls that measure the rate.
   std::vector<size_t> largeCalls() const {
     std::vector<size_t> large;
-    std::copy_if(calls.begin(), calls.end(), std::back_inserter(large), [](size_t bytes) { return bytes > 4096; });
+    std::copy_if(calls.begin(), calls.end(), std::back_inserter(large), [](size_t bytes) { return bytes > 64U << 10; });
     return large;
   }
 };
@@ -128,6 +131,47 @@ TEST(Tuning, AnExchangeThatIsSlowerThanASingleOwnerIsNotUsed) {
   EXPECT_EQ(tuningFor(costs, planOf(2, 0)).limits.exchangeBytes, 4U << 20) << "two machines always use it";
 }
 
+TEST(Tuning, MeasuredTimesOfLargeCallsReplaceThoseThatFollowFromTheRate) {
+  const JobPlan plan = planOf(4, 0);
+  NetworkCosts costs = costsAt(1.25e9);
+  costs.larger = {.bytes = 64U << 10, .singleOwner = 200e-6, .split = 220e-6, .exchange = 190e-6};
+  EXPECT_EQ(tuningFor(costs, plan).limits.singleOwnerBytes, 64U << 10) << "never slower than split";
+  EXPECT_EQ(tuningFor(costs, plan).limits.exchangeBytes, 64U << 10);
+  costs.larger = {.bytes = 64U << 10, .singleOwner = 220e-6, .split = 200e-6, .exchange = 300e-6};
+  EXPECT_EQ(tuningFor(costs, plan).limits.singleOwnerBytes, 32U << 10) << "saves 20 us at first, loses 20 us at last";
+  EXPECT_EQ(tuningFor(costs, plan).limits.exchangeBytes, 2U << 10) << "5 us against 80 us, compared with one owner";
+  costs.larger = {.bytes = 64U << 10, .singleOwner = 600e-6, .split = 60e-6, .exchange = 160e-6};
+  EXPECT_EQ(tuningFor(costs, plan).limits.singleOwnerBytes, 2U << 10);
+  EXPECT_EQ(tuningFor(costs, plan).limits.exchangeBytes, 8U << 10) << "25 us against 100 us, compared with split";
+}
+
+TEST(Tuning, TimesAreExtrapolatedBeyondTheMeasuredCalls) {
+  NetworkCosts costs = costsAt(25e6);
+  costs.larger = {.bytes = 4U << 10, .singleOwner = 30e-6, .split = 45e-6};
+  EXPECT_EQ(tuningFor(costs, planOf(4, 0)).limits.singleOwnerBytes, 16U << 10) << "5 of 20 us less in 4 KiB";
+}
+
+TEST(Tuning, LargerCallsAreMeasuredForABoundedTime) {
+  JobPlan plan = planOf(4, 2);
+  plan.limits.exchangeChunkBytes = 16U << 10;
+  const auto measuredAt = [&](double rate) {
+    FakeNetwork network{rate};
+    const auto larger = chooseTuning(plan, rosterWithRates({0, 0, 0, 0}), network.run()).value().costs.larger;
+    return larger ? larger->bytes : 0;
+  };
+  EXPECT_NEAR(static_cast<double>(measuredAt(5e6)), 5e6 * 0.05 / 6, 2e3) << "50 ms at one owner";
+  EXPECT_EQ(measuredAt(40e3), 0U) << "less than 64 bytes for each owner";
+  // Machines that share CPUs: one owner alone gets as much as all together.
+  FakeNetwork shared{.rate = 500e6, .singleOwnerTraffic = 1.2, .exchangeTraffic = 4};
+  const Tuning tuning = chooseTuning(plan, rosterWithRates({0, 0, 0, 0}), shared.run()).value();
+  EXPECT_EQ(tuning.costs.larger->bytes, 64U << 10);
+  EXPECT_EQ(tuning.limits.singleOwnerBytes, 64U << 10);
+  EXPECT_NEAR(tuning.costs.larger->exchange, 20e-6 + 4 * 65536 / 500e6, 1e-6);
+  EXPECT_EQ(chooseTuning(plan, rosterWithRates({5e8, 5e8, 5e8, 5e8}), shared.run()).value().limits.singleOwnerBytes,
+            64U << 10)
+      << "also if the rate is given";
+}
+
 TEST(Tuning, TwoMachinesExchangeUntilTheirSumsAreTheLimit) {
   for (const double rate : {1e6, 25e6, 1.25e9}) EXPECT_EQ(limitsFor(rate, planOf(2, 0)).exchangeBytes, 4U << 20);
   EXPECT_EQ(limitsFor(5e9, planOf(2, 0)).exchangeBytes, 256U << 10);
@@ -147,7 +191,7 @@ TEST(Tuning, UserLimitsOverrideTuning) {
   EXPECT_EQ(limitsFor(1e3, plan).exchangeBytes, 99U);
 }
 
-TEST(Tuning, OfGivenRatesOnlyTheLatencyIsMeasured) {
+TEST(Tuning, OfGivenRatesOnlySmallCallsAreMeasured) {
   FakeNetwork network{1e9};
   const Tuning tuning = chooseTuning(planOf(3, 2), rosterWithRates({2e9, 50e6, 2e9}), network.run()).value();
   EXPECT_TRUE(network.largeCalls().empty());
