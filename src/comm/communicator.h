@@ -25,7 +25,7 @@
 #include "src/comm/startup/split.h"
 #include "src/control/control_plane.h"
 #include "src/cuda/staging/cuda_backend.h"
-#include "src/plan/tuning.h"
+#include "src/plan/tuning/tuning.h"
 
 namespace bps {
 
@@ -126,7 +126,7 @@ class Communicator {
   Communicator(const Env& env, const Membership& membership, std::shared_ptr<Doorbell> bell);
   Status connect(Deadline deadline);
   Status shareDevices(Deadline deadline);
-  // Chooses the tuning (plan/tuning.h), which may need timed calls.
+  // Chooses the tuning (plan/tuning/tuning.h), which may need timed calls.
   Status tune(Deadline deadline);
   Result<double> timeCalls(size_t bytes, int calls, Deadline deadline);
   Status checkOpen();

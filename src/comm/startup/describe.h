@@ -5,7 +5,7 @@
 
 #include "src/base/deadline.h"
 #include "src/comm/progress/progress_thread.h"
-#include "src/plan/tuning.h"
+#include "src/plan/tuning/tuning.h"
 
 namespace bps {
 

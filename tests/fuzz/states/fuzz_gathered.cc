@@ -10,7 +10,7 @@
 #include "src/interpose/negotiation/capabilities.h"
 #include "src/plan/job_plan.h"
 #include "src/plan/rails.h"
-#include "src/plan/tuning.h"
+#include "src/plan/tuning/tuning.h"
 #include "src/wire/split_request.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "src/plan/tuning.h"
+#include "src/plan/tuning/tuning.h"
 
 #include <gtest/gtest.h>
 

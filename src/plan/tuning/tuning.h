@@ -13,19 +13,7 @@
 //       more. A round costs n message more. The sum is least for R^2 = (b / owners) / cost of a chunk.
 //   bytes of a latency = singleOwner B / n             of one owner's chunks; see cutter.h
 //
-// A small call may send more bytes in order to save messages and hops. Each path limit is the call size for which the
-// path takes as long as another path: the single-owner path as the split path, the exchange path as the faster of the
-// other two. The time of each path is a straight line through the times of its smallest call and of a call of b bytes.
-// Both are measured. b is kMaxSmallCallBytes, or less if the NICs would need more than kProbeSeconds for a single-owner
-// call of this size. If b would be smaller than the smallest split call, the times follow from the rate:
-//
-//   split         t b/B plus the time of the smallest call; the busiest NIC sends t bytes for a byte of a buffer
-//   single owner  2(n-1)b/B plus the time of the smallest call
-//   exchange      (n-1)b/B plus the time of the smallest call. Summation takes (n-1)b/S more, where S is kSumRate. If
-//                 S > B, summation overlaps with receiving and costs no time.
-//
-// On fast networks the NICs are not the only limit, and on a host that plays several machines they are none. Two
-// machines always use the exchange path, because it sends no more bytes than the split path and saves a hop.
+// path_limits.h says up to which size a call takes which path.
 //
 // The rate comes from BPS_BANDWIDTH if all machines set it. The other inputs are measured: at the
 // end of its start, a communicator makes all-reduces that every rank times. All ranks use the time
@@ -33,22 +21,11 @@
 #pragma once
 #include <cstddef>
 #include <functional>
-#include <optional>
 
 #include "src/plan/job_plan.h"
+#include "src/plan/tuning/path_limits.h"
 
 namespace bps {
-
-struct NetworkCosts {
-  double rate = 0;                                  // bytes per second
-  double singleOwner = 0, split = 0, exchange = 0;  // seconds of the smallest call
-  struct Larger {                                   // calls of `bytes` bytes
-    size_t bytes = 0;
-    double singleOwner = 0, split = 0, exchange = 0;  // seconds
-  };
-  std::optional<Larger> larger{};               // empty if it is not measured
-  double message = constants::kMessageSeconds;  // seconds
-};
 
 struct Tuning {
   CutLimits limits;
