@@ -4,8 +4,9 @@
 // A small call may send more bytes in order to save messages and hops. Each path limit is the call size for which the
 // path takes as long as another path: the single-owner path as the split path, the exchange path as the faster of the
 // other two. The time of each path is a straight line through the times of its smallest call and of a call of b bytes.
-// Both are measured. b is kMaxSmallCallBytes, or less if the NICs would need more than kProbeSeconds for a single-owner
-// call of this size. If b would be smaller than the smallest split call, the times follow from the rate:
+// Both are measured. b is kMaxSmallCallBytes, or less if the NICs would need more than kProbeSeconds for the
+// kSmallProbeCalls single-owner calls of a probe. If b would be smaller than the smallest split call, the times follow
+// from the rate:
 //
 //   split         t b/B plus the time of the smallest call; the busiest NIC sends t bytes for a byte of a buffer
 //   single owner  2(n-1)b/B plus the time of the smallest call

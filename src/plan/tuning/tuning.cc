@@ -80,7 +80,8 @@ class Prober {
 
   // Needs the rate.
   Status measureLargerCalls(NetworkCosts& costs) {
-    const double most = constants::kProbeSeconds * costs.rate / (2 * static_cast<double>(machines(plan_) - 1));
+    const double most = constants::kProbeSeconds / constants::kSmallProbeCalls * costs.rate /
+                        (2 * static_cast<double>(machines(plan_) - 1));
     const size_t bytes =
         most < static_cast<double>(largestSmallCall(plan_)) ? static_cast<size_t>(most) : largestSmallCall(plan_);
     if (bytes <= smallestSplitBytes()) return {};
