@@ -134,6 +134,7 @@ Status Communicator::tune(Deadline deadline) {
   const Session& session = progressThread_->session();
   const auto run = [&](size_t bytes, int calls, const CutLimits& limits) {
     tuning_.limits = limits;
+    session.cutter->forgetCalls();  // the probe before gave some owners more than their share
     return timeCalls(bytes, calls, deadline);
   };
   tuning_ = BPS_TRY(chooseTuning(session.plan, roster(), run));
@@ -141,6 +142,7 @@ Status Communicator::tune(Deadline deadline) {
   // The probes are over. The first call of the application gets number 0, and only the bytes of the
   // application's calls are counted. The hub must not take the probes for calls of the application.
   nextCall_ = 0;
+  session.cutter->forgetCalls();
   control_->reportCallsStarted(0);
   if (session.traffic() != nullptr) session.traffic()->clear();
   if (session.recorder != nullptr) session.recorder->begin();

@@ -44,7 +44,7 @@ inline constexpr size_t kMaxProbeBytes      = 4U << 20;    // bytes; a larger va
 inline constexpr double kProbeSeconds       = 50e-3;       // s; a larger value measures slow networks better
 inline constexpr size_t kProbeChunkBytes    = 32U << 10;   // bytes of a chunk before the rate is known
 inline constexpr int    kProbes             = 2;           // runs of each probe, of which the fastest one counts
-inline constexpr int    kSmallProbeCalls    = 4;           // calls of a probe that measures a latency
+inline constexpr int    kSmallProbeCalls    = 4;           // calls of a probe that measures small calls
 inline constexpr size_t kFineProbeChunks    = 4;           // chunks of the second probe for each chunk of the first one
 inline constexpr double kProbeNoise         = 0.05;        // of a probe's time; smaller differences do not count
 // clang-format on

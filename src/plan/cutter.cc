@@ -70,7 +70,7 @@ Cutter::Cutter(std::vector<uint64_t> weights, CutLimits limits)
 void Cutter::setWeights(std::vector<uint64_t> weights) {
   weights_ = std::move(weights);
   total_ = std::accumulate(weights_.begin(), weights_.end(), Int128{0});
-  std::fill(credit_.begin(), credit_.end(), 0);
+  forgetCalls();
 }
 
 // Owner o will be owed E bytes after (E * total - credit_o) / weight_o more bytes of calls. The

@@ -85,9 +85,14 @@ class Cutter {
   Cut next(size_t count, size_t elementBytes, const CutLimits& limits);
   Cut next(size_t count, size_t elementBytes) { return next(count, elementBytes, limits_); }
 
-  // Sets the weights of the next calls, for the same number of owners. All credits become 0.
+  // Sets the weights of the next calls, for the same number of owners, and forgets the calls before.
   void setWeights(std::vector<uint64_t> weights);
   const std::vector<uint64_t>& weights() const { return weights_; }
+  // Cuts the next call as if it were the first one.
+  void forgetCalls() {
+    credit_.assign(credit_.size(), 0);
+    largestSingleOwnerCall_ = 1;
+  }
 
  private:
   __extension__ using Int128 = __int128;

@@ -26,6 +26,11 @@ class CallCutter {
   Status cut(Collective& call, const FirstError& failure);
   // The cut of a parameter (asynchronous training), which all calls on it have.
   Cut cutParameter(size_t count, DataType type, const CutLimits& limits);
+  // Cuts the next call as if it were the first one. All ranks call forgetCalls() between the same two calls.
+  void forgetCalls() {
+    MutexLock lock(mutex_);
+    cutter_.forgetCalls();
+  }
   // Any thread may call the functions below. After hold(), cut() waits until there was a release() for every hold().
   // Returns the number of calls that are cut.
   uint64_t hold();

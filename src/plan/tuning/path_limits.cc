@@ -64,8 +64,9 @@ size_t exchangeLimit(const NetworkCosts& costs, const JobPlan& plan) {
   }
   const auto larger = costs.larger.value_or(largerByRate(costs, plan));
   const PathTimes exchange{costs.exchange, larger.exchange};
-  return std::min(fasterUpTo(exchange, {costs.singleOwner, larger.singleOwner}, larger.bytes, most),
-                  fasterUpTo(exchange, {costs.split, larger.split}, larger.bytes, most));
+  const size_t limit = fasterUpTo(exchange, {costs.split, larger.split}, larger.bytes, most);
+  if (!plan.measureSingleOwnerPath && plan.limits.singleOwnerBytes == 0) return limit;  // no call has a single owner
+  return std::min(limit, fasterUpTo(exchange, {costs.singleOwner, larger.singleOwner}, larger.bytes, most));
 }
 
 }  // namespace bps

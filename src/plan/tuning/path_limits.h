@@ -3,18 +3,20 @@
 //
 // A small call may send more bytes in order to save messages and hops. Each path limit is the call size for which the
 // path takes as long as another path: the single-owner path as the split path, the exchange path as the faster of the
-// other two. The time of each path is a straight line through the times of its smallest call and of a call of b bytes.
-// Both are measured. b is kMaxSmallCallBytes, or less if the NICs would need more than kProbeSeconds for the
-// kSmallProbeCalls single-owner calls of a probe. If b would be smaller than the smallest split call, the times follow
-// from the rate:
+// other two. The time of each path is a straight line through the times of its smallest call and of a call of b bytes,
+// where b is the size of the largest small call. Both times are measured. b is less if the NICs would need more than
+// kProbeSeconds for the kSmallProbeCalls single-owner calls of a probe. If b would then be hardly larger than the
+// smallest split call, or if the smallest call takes that long, the times of the largest small call follow from the
+// rate:
 //
 //   split         t b/B plus the time of the smallest call; the busiest NIC sends t bytes for a byte of a buffer
 //   single owner  2(n-1)b/B plus the time of the smallest call
 //   exchange      (n-1)b/B plus the time of the smallest call. Summation takes (n-1)b/S more, where S is kSumRate. If
 //                 S > B, summation overlaps with receiving and costs no time.
 //
-// On fast networks the NICs are not the only limit, and on a host that plays several machines they are none. Two
-// machines always use the exchange path, because it sends no more bytes than the split path and saves a hop.
+// The rate alone is not enough: on fast networks NICs are not the only limit, and if one host plays several machines,
+// the CPUs are the limit. Two machines always use the exchange path, because it sends no more bytes than the split path
+// and saves a hop.
 #pragma once
 #include <cstddef>
 #include <optional>

@@ -78,22 +78,24 @@ class Prober {
     return {};
   }
 
-  // Needs the rate.
+  // Needs the other costs, because the calls are cut like those of the application.
   Status measureLargerCalls(NetworkCosts& costs) {
-    const double most = constants::kProbeSeconds / constants::kSmallProbeCalls * costs.rate /
-                        (2 * static_cast<double>(machines(plan_) - 1));
-    const size_t bytes =
-        most < static_cast<double>(largestSmallCall(plan_)) ? static_cast<size_t>(most) : largestSmallCall(plan_);
-    if (bytes <= smallestSplitBytes()) return {};
-    const double singleOwner = BPS_TRY(smallCall(bytes, bytes, 0));
-    const double split = BPS_TRY(smallCall(bytes, 0, 0));
-    const double exchange = limits_.exchangeChunkBytes > 0 ? BPS_TRY(smallCall(bytes, 0, bytes)) : 0;
-    costs.larger = {bytes, singleOwner, split, exchange};
+    const double most = constants::kProbeSeconds / constants::kSmallProbeCalls;  // seconds of a call
+    const double peers = static_cast<double>(machines(plan_) - 1);
+    const double bytes = std::min(most * costs.rate / (2 * peers), static_cast<double>(largestSmallCall(plan_)));
+    if (bytes < kLargerCallFactor * static_cast<double>(smallestSplitBytes()) || costs.singleOwner > most) return {};
+    limits_ = tuningFor(costs, plan_).limits;
+    NetworkCosts::Larger larger{.bytes = static_cast<size_t>(bytes)};
+    larger.singleOwner = BPS_TRY(smallCall(larger.bytes, larger.bytes, 0));
+    larger.split = BPS_TRY(smallCall(larger.bytes, 0, 0));
+    if (limits_.exchangeChunkBytes > 0) larger.exchange = BPS_TRY(smallCall(larger.bytes, 0, larger.bytes));
+    costs.larger = larger;
     return {};
   }
 
  private:
   static constexpr double kSlowStartTrips = 4;
+  static constexpr double kLargerCallFactor = 4;  // the least size of a larger call, in smallest split calls
   // The time that a call's bytes took. A noisy latency must not make this time vanish.
   static double withoutLatency(double seconds, double latency) { return std::max(seconds / 4, seconds - latency); }
 
@@ -152,7 +154,8 @@ Result<Tuning> chooseTuning(const JobPlan& plan, const Roster& roster, const Tim
   BPS_TRY(prober.measureSmallCalls(costs));
   costs.rate = givenRate(roster);
   if (costs.rate == 0) BPS_TRY(prober.measureLargeCalls(costs));
-  if (plan.measureSingleOwnerPath) BPS_TRY(prober.measureLargerCalls(costs));
+  if (machines(plan) > 2 && (plan.measureSingleOwnerPath || plan.measureExchangePath))
+    BPS_TRY(prober.measureLargerCalls(costs));
   return tuningFor(costs, plan);
 }
 

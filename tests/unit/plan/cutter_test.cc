@@ -121,6 +121,20 @@ TEST(CutterTest, CheckerIsIndependentOfTheCallsSize) {
   }
 }
 
+TEST(CutterTest, ForgottenCallsDoNotChangeTheNextCut) {
+  for (const Weights& weights : kWeights) {
+    Cutter cutter(weights, kSmall), fresh(weights, kSmall);
+    for (const size_t count : {3U, 100U, 5U, 70000U}) cutter.next(count, 4);
+    cutter.forgetCalls();
+    for (const size_t count : {100000U, 10U, 60000U}) {
+      const Cut cut = cutter.next(count, 4), expected = fresh.next(count, 4);
+      EXPECT_EQ(cut.checker, expected.checker);
+      for (size_t owner = 0; owner < weights.size(); ++owner)
+        EXPECT_EQ(cut.share[owner].count, expected.share[owner].count);
+    }
+  }
+}
+
 TEST(CutterTest, SmallCallsGoWholeToTheChecker) {
   Cutter cutter({1, 1, 2}, kSmall);
   for (int call = 0; call < 20; ++call) {

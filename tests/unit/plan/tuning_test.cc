@@ -160,16 +160,29 @@ TEST(Tuning, LargerCallsAreMeasuredForABoundedTime) {
     return larger ? larger->bytes : 0;
   };
   EXPECT_NEAR(static_cast<double>(measuredAt(5e6)), 5e6 * 0.05 / 4 / 6, 500) << "50 ms for four calls";
-  EXPECT_EQ(measuredAt(160e3), 0U) << "less than 64 bytes for each owner";
+  EXPECT_EQ(measuredAt(600e3), 0U) << "less than 256 bytes for each owner";
   // Machines that share CPUs: one owner alone gets as much as all together.
   FakeNetwork shared{.rate = 500e6, .singleOwnerTraffic = 1.2, .exchangeTraffic = 4};
   const Tuning tuning = chooseTuning(plan, rosterWithRates({0, 0, 0, 0}), shared.run()).value();
   EXPECT_EQ(tuning.costs.larger->bytes, 64U << 10);
   EXPECT_EQ(tuning.limits.singleOwnerBytes, 64U << 10);
+  EXPECT_EQ(shared.limits.back().chunkCostBytes, tuning.limits.chunkCostBytes) << "cut like a call of the application";
+  EXPECT_EQ(shared.limits.back().targetChunkBytes, tuning.limits.targetChunkBytes);
+  FakeNetwork far{.rate = 500e6, .latency = 20e-3};
+  EXPECT_FALSE(chooseTuning(plan, rosterWithRates({0, 0, 0, 0}), far.run()).value().costs.larger.has_value());
   EXPECT_NEAR(tuning.costs.larger->exchange, 20e-6 + 4 * 65536 / 500e6, 1e-6);
   EXPECT_EQ(chooseTuning(plan, rosterWithRates({5e8, 5e8, 5e8, 5e8}), shared.run()).value().limits.singleOwnerBytes,
             64U << 10)
       << "also if the rate is given";
+}
+
+TEST(Tuning, WithoutASingleOwnerPathTheExchangeIsComparedWithSplitCallsOnly) {
+  NetworkCosts costs = costsAt(1.25e9);
+  costs.exchange = 21e-6;
+  JobPlan plan = planOf(16, 0);
+  plan.measureSingleOwnerPath = false;
+  plan.limits.singleOwnerBytes = 0;
+  EXPECT_GT(tuningFor(costs, plan).limits.exchangeBytes, 0U);
 }
 
 TEST(Tuning, TwoMachinesExchangeUntilTheirSumsAreTheLimit) {
