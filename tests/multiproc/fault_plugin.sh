@@ -94,7 +94,7 @@ for spec in "disconnect:bytes=100" "disconnect:bytes=9M" "disconnect:requests=33
 done
 
 # After the start, a sent message never arrives, and no transport reports it. The heartbeats detect it within twice the
-# time-out and 3 s. The start itself receives more than 100 messages.
+# time-out and 3 s. The start itself receives more than 40 messages.
 BPS_TIMEOUT=2 list=""
 for receiver in 0 1; do
   dies "only:rank=$receiver;lose:at=400" "rank [0-2] .* and rank [0-2] .* cannot reach each other" $((2 * BPS_TIMEOUT + 3))

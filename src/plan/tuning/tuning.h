@@ -2,7 +2,7 @@
 // formulas that are the same at every rate. All functions are pure.
 //
 // n is the number of worker machines. The inputs are the members of NetworkCosts: the rate B of the
-// slowest NIC, the time of the smallest call on each path, and the cost of a message.
+// slowest NIC, the times of small calls on each path, and the cost of a message.
 //
 //   chunk of the largest share <= kRoundSeconds B / n, kMaxRoundBytes / n
 //       One chunk of every machine may wait at an owner's port. So a round fills the port's queue
